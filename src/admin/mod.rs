@@ -1,0 +1,1 @@
+//! What does the gateway say of itself to its operator?

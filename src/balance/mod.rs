@@ -1,0 +1,1 @@
+//! Which origin owns this key? Pure arithmetic: time and randomness are arguments.

@@ -1,0 +1,70 @@
+//! Moorgate: an HTTP gateway that keeps every key on its origin while everything around it changes.
+//!
+//! # The map
+//!
+//! | room | question it answers |
+//! |---|---|
+//! | [`config`] | what did the operator write? |
+//! | [`template`] | what does `{host}{path}{args}` say for this request? |
+//! | [`routing`] | which route does this request belong to? |
+//! | [`balance`] | which origin owns this key? |
+//! | [`health`] | may this origin be used? |
+//! | [`resilience`] | what may be tried again, and when is it enough? |
+//! | [`traffic`] | what may this client ask of us, and which headers go on? |
+//! | [`pool`] | origins serving the same thing, and what was learned of them |
+//! | [`snapshot`] | all a request may read, compiled once |
+//! | [`proxy`] | Pingora's hooks, and nothing that decides |
+//! | [`listeners`] | sockets to clients |
+//! | [`observe`] | access log, metrics, request ids |
+//! | [`lifecycle`] | signals, reload, drain |
+//! | [`admin`] | the admin address and the control socket |
+//! | [`cli`] | commands |
+//!
+//! # Who may import whom (held by `tests/architecture.rs`)
+//!
+//! ```text
+//! cli -> every room
+//! admin -> lifecycle, snapshot, pool, observe, config, health, balance, template
+//! lifecycle -> listeners, snapshot, pool, observe, config, health
+//! listeners -> proxy, snapshot, observe, config, traffic
+//! proxy -> snapshot, pool, routing, template, traffic, resilience, observe, balance, health
+//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe
+//! pool -> balance, health, resilience, config, template
+//! routing, balance, health, resilience, traffic, observe -> template, config
+//! template -> config
+//! config -> nothing of ours
+//! ```
+//!
+//! Only admin, lifecycle, listeners, proxy, `health/probe.rs` and `resilience/failure.rs` know Pingora; `http` and
+//! `pingora_http` types are allowed in config, template, routing and traffic as well.
+//!
+//! # The way of a request
+//!
+//! ```text
+//! accept            listeners/accept.rs            limits; dealt to a shard
+//! park, resume      listeners/keepalive.rs         our own loop around Pingora's process_new_http
+//! new_ctx           proxy/ctx.rs                   start time; Arc<Snapshot> pinned for the whole request
+//! early_request_filter, request_filter   proxy/admit.rs   limits, route, access, forwarding
+//! upstream_peer     proxy/forward.rs               key once; lease = Pool::pick -> HttpPeer      <-+
+//! upstream_request_filter                          headers                                          |
+//! upstream_response_filter                         status -> outcome                                |
+//! fail_to_connect, error_while_proxy               lease given back; Retry::decide ---- again ------+
+//! fail_to_proxy     proxy/reject.rs                the last failure -> status
+//! logging           proxy/mod.rs                   record -> access log, metrics; guards drop
+//! ```
+
+pub mod admin;
+pub mod balance;
+pub mod cli;
+pub mod config;
+pub mod health;
+pub mod lifecycle;
+pub mod listeners;
+pub mod observe;
+pub mod pool;
+pub mod proxy;
+pub mod resilience;
+pub mod routing;
+pub mod snapshot;
+pub mod template;
+pub mod traffic;

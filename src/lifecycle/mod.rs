@@ -1,0 +1,1 @@
+//! When does the process start, change its configuration, and leave?

@@ -1,0 +1,1 @@
+//! Sockets to clients: accepted, dealt to shards, parked between requests.

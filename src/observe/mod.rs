@@ -1,0 +1,1 @@
+//! What happened? Access log, metrics, request ids.

@@ -1,0 +1,1 @@
+//! Origins serving the same thing, and what was learned of them.

@@ -1,0 +1,1 @@
+//! Pingora hooks, and nothing that decides.

@@ -1,0 +1,1 @@
+//! What may be tried again, and when is it enough?

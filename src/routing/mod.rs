@@ -1,0 +1,1 @@
+//! Which route does this request belong to?

@@ -1,0 +1,1 @@
+//! All a request may read, compiled once and never changed.

@@ -1,0 +1,1 @@
+//! What does a template say for this request?

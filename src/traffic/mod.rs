@@ -1,0 +1,1 @@
+//! What may this client ask of us, and which headers go on?

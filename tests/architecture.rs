@@ -1,0 +1,1 @@
+//! Holds the house to its plan.

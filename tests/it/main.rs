@@ -1,0 +1,1 @@
+//! The shipped binary against real origin processes on real sockets, one feature a file.

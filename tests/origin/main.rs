@@ -1,0 +1,2 @@
+//! A scriptable origin for the tests.
+fn main() {}
