@@ -1,1 +1,3 @@
 //! Pingora hooks, and nothing that decides.
+
+pub mod wire;

@@ -1,0 +1,552 @@
+//! What do a client connection and Pingora's hooks know of each other?
+//!
+//! The connection type sees bytes but no requests, the hooks see requests but no bytes: `Wire` is the one thing both
+//! hold. The connection puts it into Pingora's `proxy_digest`, so [`Wire::of`] finds it on every session, HTTP/2
+//! streams included. Always: until [`Wire::hook_ran`] the connection owns the request (header deadline and size, answers
+//! of its own); from then on the hooks do. A connection lives on one thread, so every atomic here is `Relaxed`: they
+//! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pingora_proxy::Session;
+use tokio::time::Instant;
+
+/// Bytes of a request's head that are kept for the log of a request no hook ever saw.
+const HEAD_LOGGED: usize = 256;
+
+/// What a client may cost this connection, taken anew from the current snapshot for every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From the first byte of a request to the end of its header.
+    pub header_timeout: Duration,
+    /// Bytes of a request header at most.
+    pub header_bytes: usize,
+    /// Lines of a request header at most.
+    pub headers: usize,
+    /// Bytes of a request target at most.
+    pub uri_bytes: usize,
+    /// How long the connection may idle between requests.
+    pub keepalive: Duration,
+    /// Requests on the connection at most.
+    pub keepalive_requests: u32,
+    /// Age at which the connection is closed after its current answer.
+    pub max_age: Option<Duration>,
+    /// Time for each further 16 KiB of a request body, or its end.
+    pub body_timeout: Duration,
+    /// Longest time without progress of a pending write.
+    pub send_timeout: Duration,
+}
+
+/// Why the connection gave a request up, or its peer did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Not HTTP, or HTTP nobody may send.
+    BadRequest,
+    /// The header was not complete in time.
+    HeaderTimeout,
+    /// The header has too many bytes or lines.
+    HeaderTooLarge,
+    /// The target alone is too long.
+    UriTooLong,
+    /// The client left before its header was complete.
+    Gone,
+    /// The body came too slowly.
+    BodyTimeout,
+    /// The client did not take its answer.
+    SendTimeout,
+}
+
+/// What all connections of one listener share.
+#[derive(Debug)]
+pub struct Home {
+    listener: String,
+    draining: Arc<AtomicBool>,
+}
+
+impl Home {
+    /// The listener called `listener`; connections close after their next answer once `draining` is set.
+    pub fn new(listener: String, draining: Arc<AtomicBool>) -> Self {
+        Self { listener, draining }
+    }
+
+    /// The listener's address as written in the configuration.
+    pub fn listener(&self) -> &str {
+        &self.listener
+    }
+}
+
+/// What is shared between a client connection and the hooks that serve its requests.
+#[derive(Debug)]
+pub struct Wire {
+    peer: SocketAddr,
+    home: Arc<Home>,
+    opened: Instant,
+    h2: AtomicBool,
+    /// Bytes handed to Pingora since the connection began, and those of them that finished requests used up.
+    received: AtomicU64,
+    eaten: AtomicU64,
+    sent: AtomicU64,
+    heard: AtomicBool,
+    body_wanted: AtomicBool,
+    requests: AtomicU32,
+    serving: AtomicU32,
+    close: AtomicBool,
+    reset: AtomicBool,
+    turn: Mutex<Turn>,
+}
+
+/// One request on the way, from its first byte on.
+#[derive(Debug)]
+struct Turn {
+    limits: Limits,
+    /// Every byte of the request handed over so far, up to the first hook; `complete` while nothing is missing.
+    head: Vec<u8>,
+    complete: bool,
+    /// Bytes of the request handed over so far, kept or not, up to the first hook.
+    seen: usize,
+    /// When the first byte came.
+    began: Option<Instant>,
+    /// Bytes of `head` the finished request used up.
+    used: usize,
+    fault: Option<Fault>,
+}
+
+/// A request being served: given back by `Drop`, so that a connection knows when it is idle.
+#[derive(Debug)]
+#[must_use = "dropping it says that the request is over"]
+pub struct Serving(Arc<Wire>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A request that ended before any hook saw it.
+#[derive(Debug, Clone, Copy)]
+pub struct Unheard<'a> {
+    /// The connection.
+    pub wire: &'a Wire,
+    /// Why it ended.
+    pub fault: Fault,
+    /// The first bytes of it, at most 256.
+    pub head: &'a [u8],
+    /// From its first byte to its end.
+    pub took: Duration,
+}
+
+/// The hooks' side.
+impl Wire {
+    /// The connection `session` came on. `None` only for streams our listeners did not open.
+    pub fn of(session: &Session) -> Option<Arc<Self>> {
+        let digest = session.downstream_session.digest()?;
+        digest.proxy_digest.as_ref()?.user_data.as_ref()?.downcast_ref::<Arc<Self>>().cloned()
+    }
+
+    /// The first hook of a request runs: the header is complete, its deadline is over, and what Pingora writes from
+    /// now on goes out. Hold the guard as long as the request lives.
+    pub fn hook_ran(self: &Arc<Self>) -> Serving {
+        self.heard.store(true, Relaxed);
+        self.requests.fetch_add(1, Relaxed);
+        self.serving.fetch_add(1, Relaxed);
+        Serving(self.clone())
+    }
+
+    /// Whether the target came without a space, a control byte or `#`. `parsed` are the header's bytes as Pingora has
+    /// them, already escaped: they are looked at when the received ones are not at hand (a request pipelined behind
+    /// a body), and always for HTTP/2.
+    pub fn target_is_plain(&self, parsed: &[u8]) -> bool {
+        let turn = self.turn.lock();
+        let known = turn.complete && !self.is_h2() && !turn.head.is_empty();
+        plain_target(if known { &turn.head } else { parsed })
+    }
+
+    /// The bytes of the current request as received, from the first one on: empty when they are not at hand.
+    pub fn with_raw_head<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        let turn = self.turn.lock();
+        look(if turn.complete { &turn.head } else { &[] })
+    }
+
+    /// A body is to be read: `body_timeout` counts from now on.
+    pub fn body_wanted(&self) {
+        self.body_wanted.store(true, Relaxed);
+    }
+
+    /// The whole body has been read, or the connection became a tunnel: `body_timeout` no longer counts.
+    pub fn body_ended(&self) {
+        self.body_wanted.store(false, Relaxed);
+    }
+
+    /// The request is over; its header had `header` bytes as parsed, `body` bytes of body were read (HTTP/1 only).
+    pub fn request_finished(&self, header: usize, body: usize) {
+        let used = header.saturating_add(body);
+        self.eaten.fetch_add(used as u64, Relaxed);
+        self.turn.lock().used = used;
+    }
+
+    /// Whether the answer under way must be the connection's last: drain, age, number of requests, or a hook's wish.
+    pub fn must_close(&self) -> bool {
+        let limits = self.turn.lock().limits;
+        self.close.load(Relaxed)
+            || self.home.draining.load(Relaxed)
+            || self.requests.load(Relaxed) >= limits.keepalive_requests
+            || limits.max_age.is_some_and(|age| self.age() >= age)
+    }
+
+    /// Makes the answer under way the connection's last.
+    pub fn close_after_answer(&self) {
+        self.close.store(true, Relaxed);
+    }
+
+    /// The answer was cut short: the connection ends in a reset, so that no client takes the part for the whole.
+    pub fn reset_on_close(&self) {
+        self.reset.store(true, Relaxed);
+    }
+
+    /// What went wrong on the client's side of this request, if it was found here.
+    pub fn fault(&self) -> Option<Fault> {
+        self.turn.lock().fault
+    }
+
+    /// The socket's other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The listener's address as written in the configuration.
+    pub fn listener(&self) -> &str {
+        self.home.listener()
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub fn is_h2(&self) -> bool {
+        self.h2.load(Relaxed)
+    }
+
+    /// How long the connection has been open.
+    pub fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Requests that reached a hook on this connection, the current one included.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Relaxed)
+    }
+
+    /// When the first byte of the current request came (HTTP/1).
+    pub fn began(&self) -> Option<std::time::Instant> {
+        self.turn.lock().began.map(Instant::into_std)
+    }
+
+    /// Bytes received and sent since the connection began.
+    pub fn traffic(&self) -> (u64, u64) {
+        (self.received.load(Relaxed), self.sent.load(Relaxed))
+    }
+}
+
+/// The connection's side.
+impl Wire {
+    /// A connection from `peer`, just accepted.
+    pub fn new(peer: SocketAddr, home: Arc<Home>, limits: Limits) -> Arc<Self> {
+        let turn = Turn { limits, head: Vec::new(), complete: true, seen: 0, began: None, used: 0, fault: None };
+        Arc::new(Self {
+            peer,
+            home,
+            opened: Instant::now(),
+            h2: AtomicBool::new(false),
+            received: AtomicU64::new(0),
+            eaten: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            heard: AtomicBool::new(false),
+            body_wanted: AtomicBool::new(false),
+            requests: AtomicU32::new(0),
+            serving: AtomicU32::new(0),
+            close: AtomicBool::new(false),
+            reset: AtomicBool::new(false),
+            turn: Mutex::new(turn),
+        })
+    }
+
+    /// HTTP/2 is spoken from the first byte on: its streams are the hooks' from the start.
+    pub fn speak_h2(&self) {
+        self.h2.store(true, Relaxed);
+        self.heard.store(true, Relaxed);
+    }
+
+    /// The next request may begin. Bytes of it that came along with the last one count as its first.
+    pub fn begin_turn(&self, limits: Limits) {
+        self.heard.store(false, Relaxed);
+        self.body_wanted.store(false, Relaxed);
+        let mut turn = self.turn.lock();
+        turn.limits = limits;
+        turn.fault = None;
+        let used = std::mem::take(&mut turn.used);
+        if self.is_settled() {
+            turn.head.clear();
+            turn.complete = true;
+        } else if turn.complete && used <= turn.head.len() {
+            turn.head.drain(..used);
+        } else {
+            turn.head.clear();
+            turn.complete = false;
+        }
+        turn.seen = turn.head.len();
+        turn.began = (!turn.head.is_empty()).then(Instant::now);
+    }
+
+    /// Whether the finished requests used up all that was handed over: nothing of the next one came yet.
+    pub fn is_settled(&self) -> bool {
+        self.received.load(Relaxed) == self.eaten.load(Relaxed)
+    }
+
+    /// Nothing of the next request came yet although the counts differ (chunk framing is in no count).
+    pub fn settle(&self) {
+        self.eaten.store(self.received.load(Relaxed), Relaxed);
+    }
+
+    /// `bytes` are handed to Pingora.
+    pub fn note_received(&self, bytes: &[u8]) {
+        self.received.fetch_add(bytes.len() as u64, Relaxed);
+        if self.is_h2() {
+            return;
+        }
+        let heard = self.heard.load(Relaxed);
+        let mut turn = self.turn.lock();
+        if turn.began.is_none() {
+            turn.began = Some(Instant::now());
+        }
+        if !heard {
+            turn.seen += bytes.len();
+        }
+        // after the header these are body, which is not kept, or the beginning of the next request, which is
+        if heard && self.body_wanted.load(Relaxed) {
+            turn.complete = false;
+        }
+        if turn.complete {
+            turn.head.extend_from_slice(bytes);
+        }
+    }
+
+    /// `bytes` left for the client.
+    pub fn note_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The connection is parked: nothing of the last request is kept.
+    pub fn forget_head(&self) {
+        self.turn.lock().head = Vec::new();
+    }
+
+    /// Whether a hook has run for the current request.
+    pub fn is_heard(&self) -> bool {
+        self.heard.load(Relaxed)
+    }
+
+    /// Whether a body is being read.
+    pub fn wants_body(&self) -> bool {
+        self.body_wanted.load(Relaxed)
+    }
+
+    /// Requests being served now.
+    pub fn serving(&self) -> u32 {
+        self.serving.load(Relaxed)
+    }
+
+    /// Whether the connection is to end in a reset.
+    pub fn ends_in_reset(&self) -> bool {
+        self.reset.load(Relaxed)
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.turn.lock().limits
+    }
+
+    /// When the current header must be complete: `None` while nothing of it came.
+    pub fn header_due(&self) -> Option<Instant> {
+        let turn = self.turn.lock();
+        turn.began.map(|began| began + turn.limits.header_timeout)
+    }
+
+    /// Bytes the current header may still have.
+    pub fn header_room(&self) -> usize {
+        let turn = self.turn.lock();
+        turn.limits.header_bytes.saturating_sub(turn.seen)
+    }
+
+    /// Notes what is wrong with the current request; the first finding stands.
+    pub fn set_fault(&self, fault: Fault) {
+        self.turn.lock().fault.get_or_insert(fault);
+    }
+
+    /// Why a request ended before any hook saw it: `None` when nothing of it came. What Pingora calls malformed may
+    /// be too long or have too many lines; the head tells.
+    pub fn unheard<T>(&self, tell: impl FnOnce(Unheard<'_>) -> T) -> Option<T> {
+        if self.is_heard() {
+            return None;
+        }
+        let turn = self.turn.lock();
+        let began = turn.began?;
+        let fault = refine(turn.fault.unwrap_or(Fault::Gone), &turn.head, turn.limits);
+        let head = turn.head.get(..HEAD_LOGGED).unwrap_or(&turn.head);
+        Some(tell(Unheard { wire: self, fault, head, took: began.elapsed() }))
+    }
+}
+
+/// Tells malformed and too large apart.
+fn refine(fault: Fault, head: &[u8], limits: Limits) -> Fault {
+    let line = first_line(head);
+    match fault {
+        Fault::BadRequest | Fault::HeaderTooLarge if line.len() > limits.uri_bytes.saturating_add(64) => {
+            Fault::UriTooLong
+        }
+        Fault::BadRequest if memchr::memchr_iter(b'\n', head).count() > limits.headers.saturating_add(1) => {
+            Fault::HeaderTooLarge
+        }
+        other => other,
+    }
+}
+
+/// The request line in `head`, without its end.
+fn first_line(head: &[u8]) -> &[u8] {
+    let start = head.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(head.len());
+    let line = head.get(start..).unwrap_or_default();
+    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether the target of the request line in `head` has no space, control byte or `#`.
+fn plain_target(head: &[u8]) -> bool {
+    let line = first_line(head);
+    let (Some(start), Some(end)) = (memchr::memchr(b' ', line), memchr::memrchr(b' ', line)) else { return true };
+    let target = line.get(start + 1..end).unwrap_or_default();
+    !target.iter().any(|&b| b <= b' ' || b == 0x7f || b == b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        let second = Duration::from_secs(1);
+        Limits {
+            header_timeout: 10 * second,
+            header_bytes: 65536,
+            headers: 100,
+            uri_bytes: 8192,
+            keepalive: 65 * second,
+            keepalive_requests: 3,
+            max_age: None,
+            body_timeout: 30 * second,
+            send_timeout: 30 * second,
+        }
+    }
+
+    fn wire() -> Arc<Wire> {
+        let home = Home::new("127.0.0.1:80".to_owned(), Arc::new(AtomicBool::new(false)));
+        Wire::new(([127, 0, 0, 1], 1234).into(), Arc::new(home), limits())
+    }
+
+    fn serve(wire: &Arc<Wire>, header: usize, body: usize) {
+        drop(wire.hook_ran());
+        wire.request_finished(header, body);
+    }
+
+    #[test]
+    fn a_target_with_a_space_a_control_byte_or_a_fragment_is_not_plain() {
+        for (line, plain) in [
+            ("GET /a HTTP/1.1\r\n", true),
+            ("\r\nGET /a%20b?c=%2f HTTP/1.1\r\n", true),
+            ("GET /\u{e9} HTTP/1.1\n", true),
+            ("GET /a b HTTP/1.1\r\n", false),
+            ("GET /a\u{1} HTTP/1.1\r\n", false),
+            ("GET /a#f HTTP/1.1\r\n", false),
+            ("GET  /a HTTP/1.1\r\n", false),
+            ("GET /a\t HTTP/1.1\r\n", false),
+        ] {
+            assert_eq!(plain_target(line.as_bytes()), plain, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_received_line_is_judged_and_not_the_escaped_one() {
+        let wire = wire();
+        wire.begin_turn(limits());
+        wire.note_received(b"GET /a b HTTP/1.1\r\n\r\n");
+        assert!(!wire.target_is_plain(b"GET /a%20b HTTP/1.1\r\n\r\n"));
+    }
+
+    #[test]
+    fn bytes_of_a_pipelined_request_are_the_first_of_the_next_turn() {
+        let wire = wire();
+        wire.begin_turn(limits());
+        wire.note_received(b"GET /a HTTP/1.1\r\n\r\nGET /b c HTTP/1.1\r\n\r\n");
+        serve(&wire, 19, 0);
+        assert!(!wire.is_settled());
+        wire.begin_turn(limits());
+        assert!(wire.header_due().is_some(), "the deadline of a request begins with its first byte");
+        assert!(!wire.target_is_plain(b"GET /b%20c HTTP/1.1\r\n\r\n"));
+        serve(&wire, 21, 0);
+        assert!(wire.is_settled());
+    }
+
+    #[test]
+    fn behind_a_body_the_parsed_line_is_judged() {
+        let wire = wire();
+        wire.begin_turn(limits());
+        wire.note_received(b"POST /a HTTP/1.1\r\n\r\n");
+        let serving = wire.hook_ran();
+        wire.body_wanted();
+        wire.note_received(b"1234GET /b HTTP/1.1\r\n\r\n");
+        wire.body_ended();
+        wire.request_finished(20, 4);
+        drop(serving);
+        wire.begin_turn(limits());
+        assert!(wire.target_is_plain(b"GET /b HTTP/1.1\r\n\r\n"));
+        assert!(!wire.target_is_plain(b"GET /b#c HTTP/1.1\r\n\r\n"));
+    }
+
+    #[test]
+    fn the_last_allowed_request_and_a_drain_close() {
+        let draining = Arc::new(AtomicBool::new(false));
+        let home = Arc::new(Home::new("a".to_owned(), draining.clone()));
+        let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
+        let first = wire.hook_ran();
+        assert!(!wire.must_close());
+        let rest = [wire.hook_ran(), wire.hook_ran()];
+        assert!(wire.must_close(), "the third of three");
+        assert_eq!(wire.serving(), 3);
+        drop((first, rest));
+        assert_eq!(wire.serving(), 0);
+        let home = Arc::new(Home::new("a".to_owned(), draining.clone()));
+        let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
+        assert!(!wire.must_close());
+        draining.store(true, Relaxed);
+        assert!(wire.must_close());
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_unheard_request_is_told_from_its_head() {
+        let lines = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(300));
+        let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(9000));
+        for (head, found, told) in [
+            ("\u{16}\u{3}\u{1}", Fault::BadRequest, Fault::BadRequest),
+            (lines.as_str(), Fault::BadRequest, Fault::HeaderTooLarge),
+            (target.as_str(), Fault::HeaderTooLarge, Fault::UriTooLong),
+            ("GET / HT", Fault::HeaderTimeout, Fault::HeaderTimeout),
+        ] {
+            let wire = wire();
+            wire.begin_turn(limits());
+            wire.note_received(head.as_bytes());
+            wire.set_fault(found);
+            assert_eq!(wire.unheard(|u| (u.fault, u.head.len())), Some((told, head.len().min(256))));
+        }
+        let wire = wire();
+        wire.begin_turn(limits());
+        assert_eq!(wire.unheard(|u| u.fault), None, "nothing came");
+    }
+}
