@@ -2,6 +2,7 @@
 
 pub mod pool;
 pub mod process;
+pub mod report;
 pub mod route;
 pub mod units;
 
@@ -9,6 +10,7 @@ use indexmap::IndexMap;
 
 pub use pool::Pool;
 pub use process::{ClientLimits, Process};
+pub use report::{Complaint, Invalid, Mistake, Report, Severity};
 pub use route::Route;
 
 /// The whole file, every default filled in.
