@@ -1,1 +1,18 @@
-//! What happened? Access log, metrics, request ids.
+//! What happened? Metrics, access log, request ids and the log of the process itself.
+//!
+//! The data plane tells this room facts: the meters count them with a few relaxed atomic additions, and the
+//! access log turns a [`Record`] into a line without ever waiting for a disk. Nothing here decides anything.
+
+mod interned;
+mod meters;
+mod metrics;
+mod record;
+mod request_id;
+mod series;
+
+pub use meters::{
+    ConnectionOpen, ListenerMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters, RouteTimes,
+};
+pub use metrics::{CONTENT_TYPE, Metrics, SnapshotAlive};
+pub use record::{Attempt, Peer, Record};
+pub use request_id::RequestId;

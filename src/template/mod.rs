@@ -1,1 +1,5 @@
 //! What does a template say for this request?
+
+mod facts;
+
+pub use facts::Facts;
