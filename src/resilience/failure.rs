@@ -52,11 +52,13 @@ pub enum Class {
     HeaderTooLarge,
     /// The request's target is longer than allowed.
     UriTooLong,
+    /// The method is none that a gateway passes on (CONNECT).
+    MethodNotAllowed,
 }
 
 impl Class {
     /// Every class, each once.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ConnectRefused,
         Self::ConnectTimeout,
         Self::TlsFailed,
@@ -76,6 +78,7 @@ impl Class {
         Self::Denied,
         Self::HeaderTooLarge,
         Self::UriTooLong,
+        Self::MethodNotAllowed,
     ];
 
     /// The word for logs, metrics and `Proxy-Status`.
@@ -100,6 +103,7 @@ impl Class {
             Self::Denied => "denied",
             Self::HeaderTooLarge => "header_too_large",
             Self::UriTooLong => "uri_too_long",
+            Self::MethodNotAllowed => "method_not_allowed",
         }
     }
 

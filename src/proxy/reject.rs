@@ -1,0 +1,161 @@
+//! Every answer that is ours: which status, which RFC 9209 token, which words.
+//!
+//! One table ([`facts`]) says all of it; adding a class of error makes it fail to compile until its row is there.
+//! No answer names Pingora or a version.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header};
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use crate::resilience::Class;
+
+/// What the client is told about a class of error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The status; 499 is for the log alone.
+    pub status: StatusCode,
+    /// The error type of RFC 9209, section 2.3.
+    pub token: &'static str,
+}
+
+/// The one table: DESIGN "Statuses" with the token of RFC 9209 beside each.
+pub fn facts(class: Class) -> Facts {
+    let (status, token) = match class {
+        Class::ConnectRefused => (StatusCode::BAD_GATEWAY, "connection_refused"),
+        Class::ConnectTimeout => (StatusCode::GATEWAY_TIMEOUT, "connection_timeout"),
+        Class::TlsFailed => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
+        Class::Stale | Class::Reset | Class::ClosedEarly => (StatusCode::BAD_GATEWAY, "connection_terminated"),
+        Class::ResponseTimeout => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+        Class::InvalidResponse => (StatusCode::BAD_GATEWAY, "http_protocol_error"),
+        Class::NoOrigin => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),
+        Class::LocalLimit => (StatusCode::SERVICE_UNAVAILABLE, "proxy_internal_error"),
+        Class::Limited => (StatusCode::TOO_MANY_REQUESTS, "http_request_denied"),
+        Class::Denied => (StatusCode::FORBIDDEN, "http_request_denied"),
+        Class::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http_request_error"),
+        Class::BadRequest => (StatusCode::BAD_REQUEST, "http_request_error"),
+        Class::ClientTimeout => (StatusCode::REQUEST_TIMEOUT, "http_request_error"),
+        Class::NoRoute => (StatusCode::NOT_FOUND, "destination_not_found"),
+        Class::HeaderTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "http_request_error"),
+        Class::UriTooLong => (StatusCode::URI_TOO_LONG, "http_request_error"),
+        Class::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "http_request_error"),
+        Class::ClientGone => (client_gone(), "http_request_error"),
+    };
+    Facts { status, token }
+}
+
+/// nginx's 499: the client went away; only ever logged.
+fn client_gone() -> StatusCode {
+    StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
+/// Our answer for `class`, ready for the wire of an HTTP/1 connection that Pingora gave up on before a request began.
+pub fn canned(class: Class, request_id: &str) -> Bytes {
+    let Facts { status, token } = facts(class);
+    let body = text(class, status, request_id);
+    let reason = status.canonical_reason().unwrap_or("Error");
+    Bytes::from(format!(
+        "HTTP/1.1 {} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Proxy-Status: moorgate; error={token}; details=\"sent=0\"\r\nCache-Control: no-store\r\n\
+         X-Request-ID: {request_id}\r\nConnection: close\r\n\r\n{body}",
+        status.as_u16(),
+        body.len(),
+    ))
+}
+
+/// Writes our answer for `class`. `sent`: an origin may have seen the request.
+///
+/// # Errors
+/// The client is gone.
+pub async fn answer(session: &mut Session, class: Class, request_id: &str, sent: bool) -> Result<StatusCode> {
+    let Facts { status, token } = facts(class);
+    let request = session.req_header();
+    let json = prefers_json(&request.headers);
+    let body = if json { as_json(class, status, request_id) } else { text(class, status, request_id) };
+    let head = request.method == Method::HEAD;
+    let mut answer = ResponseHeader::build(status, Some(8))?;
+    let kind = if json { "application/json" } else { "text/plain; charset=utf-8" };
+    answer.insert_header(header::CONTENT_TYPE, kind)?;
+    answer.insert_header(header::CONTENT_LENGTH, body.len())?;
+    answer.insert_header(header::CACHE_CONTROL, "no-store")?;
+    let details = u8::from(sent);
+    answer.insert_header("Proxy-Status", format!("moorgate; error={token}; details=\"sent={details}\""))?;
+    answer.insert_header("X-Request-ID", request_id)?;
+    match class {
+        Class::NoOrigin => answer.insert_header(header::RETRY_AFTER, 1)?,
+        Class::MethodNotAllowed => {
+            answer.insert_header(header::ALLOW, "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH")?;
+        }
+        _ => {}
+    }
+    session.write_response_header(Box::new(answer), head).await?;
+    if !head {
+        session.write_response_body(Some(Bytes::from(body)), true).await?;
+    }
+    Ok(status)
+}
+
+fn text(class: Class, status: StatusCode, request_id: &str) -> String {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    format!("{} {reason}: {} (request {request_id})\n", status.as_u16(), class.as_str())
+}
+
+fn as_json(class: Class, status: StatusCode, request_id: &str) -> String {
+    let word = class.as_str();
+    let mut body = serde_json::json!({"status": status.as_u16(), "error": word, "request_id": request_id}).to_string();
+    body.push('\n');
+    body
+}
+
+/// Does the client like JSON better than text? By the weights of RFC 9110, section 12.5.1; without an
+/// Accept header, or with a tie, text it is.
+fn prefers_json(headers: &HeaderMap) -> bool {
+    let (mut json, mut plain) = (0.0_f32, 0.0_f32);
+    let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    for item in values.flat_map(|value| value.split(',')) {
+        let mut parts = item.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or("").to_ascii_lowercase();
+        let weight =
+            parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse().ok()).unwrap_or(0.0);
+        if kind == "application/json" || kind.ends_with("+json") {
+            json = json.max(weight);
+        } else if kind.starts_with("text/") || kind == "*/*" {
+            plain = plain.max(if kind == "*/*" { weight.min(0.001) } else { weight });
+        }
+    }
+    json > plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(accept: &str, json: bool) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().unwrap());
+        assert_eq!(prefers_json(&headers), json, "{accept}");
+    }
+
+    #[test]
+    fn json_is_for_those_who_like_it_better_than_text() {
+        check("application/json", true);
+        check("application/problem+json, */*;q=0.8", true);
+        check("text/html,application/xhtml+xml,*/*;q=0.8", false);
+        check("text/html;q=0.5, application/json", true);
+        check("application/json;q=0.2, text/plain", false);
+        check("*/*", false);
+        check("application/json;q=x", false);
+    }
+
+    #[test]
+    fn a_canned_answer_is_whole_and_names_nobody() {
+        let bytes = canned(Class::BadRequest, "abc");
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+        assert!(head.contains(&format!("Content-Length: {}", body.len())));
+        assert!(head.contains("Proxy-Status: moorgate; error=http_request_error; details=\"sent=0\""));
+        assert!(!text.to_ascii_lowercase().contains("pingora"));
+    }
+}
