@@ -34,7 +34,7 @@ const KNOW_ITS_HEADERS: [&str; 4] = ["config", "template", "routing", "traffic"]
 
 const LINES_A_FILE: usize = 400;
 /// Files above the cap that are still to be divided, and what they may have until then: they can only shrink.
-const TO_BE_DIVIDED: [(&str, usize); 2] = [("src/observe/meters.rs", 427), ("src/proxy/wire.rs", 429)];
+const TO_BE_DIVIDED: [(&str, usize); 1] = [("src/proxy/wire.rs", 429)];
 const LINES_A_FUNCTION: usize = 50;
 const LINES_A_HOOK: usize = 12;
 

@@ -1,0 +1,167 @@
+//! What a snapshot holds to count with: series of one route, pool, origin or listener, resolved at first use.
+//!
+//! On the way of a request counting is an index and a relaxed addition: no hashing of labels, no lock, and an
+//! allocation only the very first time a series is touched. Dropping meters takes their series out of what is shown.
+
+mod listener;
+mod origin;
+mod pool;
+mod route;
+mod words;
+
+pub use listener::{ConnectionOpen, ListenerMeters};
+pub use origin::{OriginMeters, OriginView};
+pub use pool::{PoolMeters, PoolView};
+pub use route::{RouteMeters, RouteTimes};
+
+fn level(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Metrics;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn metrics() -> Metrics {
+        Metrics::new().unwrap()
+    }
+
+    fn lines(metrics: &Metrics, holding: &str) -> Vec<String> {
+        let text = metrics.encode().unwrap();
+        text.lines().filter(|line| line.contains(holding) && !line.starts_with('#')).map(String::from).collect()
+    }
+
+    #[test]
+    fn requests_are_counted_by_route_pool_method_and_code() {
+        let metrics = metrics();
+        let route = metrics.route("api", Some("origin"));
+        route.answered("GET", 200, MS);
+        route.answered("GET", 200, MS);
+        route.answered("BREW", 418, MS);
+        route.answered("GET", 799, MS);
+        let shown = lines(&metrics, "moorgate_requests_total");
+        assert_eq!(
+            shown,
+            [
+                "moorgate_requests_total{route=\"api\",pool=\"origin\",method=\"GET\",code=\"200\"} 2",
+                "moorgate_requests_total{route=\"api\",pool=\"origin\",method=\"GET\",code=\"other\"} 1",
+                "moorgate_requests_total{route=\"api\",pool=\"origin\",method=\"other\",code=\"418\"} 1",
+            ]
+        );
+        assert_eq!(
+            lines(&metrics, "moorgate_request_duration_seconds_count{route=\"api\"}")[0].split(' ').next_back(),
+            Some("4")
+        );
+    }
+
+    #[test]
+    fn a_request_without_a_route_has_dashes_for_names() {
+        let metrics = metrics();
+        metrics.unrouted().answered("GET", 404, MS);
+        let kept = metrics.unrouted();
+        kept.answered("GET", 404, MS);
+        assert_eq!(
+            lines(&metrics, "moorgate_requests_total"),
+            ["moorgate_requests_total{route=\"-\",pool=\"-\",method=\"GET\",code=\"404\"} 1"]
+        );
+    }
+
+    #[test]
+    fn series_of_a_departed_origin_go() {
+        let metrics = metrics();
+        let (gone, stays) = (metrics.origin("p", "gone"), metrics.origin("p", "stays"));
+        for origin in [&gone, &stays] {
+            origin.attempted("ok", MS);
+            origin.opened(MS);
+            origin.reused();
+            origin.probed("good");
+            origin.ejected("refused");
+            origin.show(&OriginView { up: true, ..OriginView::default() });
+        }
+        assert!(!lines(&metrics, "gone").is_empty());
+        drop(gone);
+        assert_eq!(lines(&metrics, "gone"), [""; 0]);
+        assert_eq!(
+            lines(&metrics, "moorgate_attempts_total"),
+            ["moorgate_attempts_total{pool=\"p\",origin=\"stays\",outcome=\"ok\"} 1"]
+        );
+    }
+
+    #[test]
+    fn series_held_by_a_newer_snapshot_stay() {
+        let metrics = metrics();
+        let old = metrics.origin("p", "a");
+        old.attempted("ok", MS);
+        let new = metrics.origin("p", "a");
+        drop(old);
+        new.attempted("ok", MS);
+        assert_eq!(
+            lines(&metrics, "moorgate_attempts_total"),
+            ["moorgate_attempts_total{pool=\"p\",origin=\"a\",outcome=\"ok\"} 2"]
+        );
+    }
+
+    #[test]
+    fn a_route_that_goes_to_another_pool_keeps_its_times() {
+        let metrics = metrics();
+        let old = metrics.route("r", Some("a"));
+        old.answered("GET", 200, MS);
+        let new = metrics.route("r", Some("b"));
+        new.answered("GET", 200, MS);
+        drop(old);
+        assert_eq!(lines(&metrics, "moorgate_requests_total").len(), 1);
+        assert_eq!(
+            lines(&metrics, "_seconds_count{route=\"r\"}"),
+            ["moorgate_request_duration_seconds_count{route=\"r\"} 2"]
+        );
+        drop(new);
+        assert_eq!(lines(&metrics, "route=\"r\""), [""; 0]);
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_other() {
+        let metrics = metrics();
+        let origin = metrics.origin("p", "a");
+        origin.attempted("on fire", MS);
+        assert_eq!(
+            lines(&metrics, "moorgate_attempts_total"),
+            ["moorgate_attempts_total{pool=\"p\",origin=\"a\",outcome=\"other\"} 1"]
+        );
+    }
+
+    #[test]
+    fn a_pool_shows_one_fingerprint_and_leaves_nothing() {
+        let metrics = metrics();
+        let pool = metrics.pool("p");
+        pool.retried("connect");
+        pool.suppressed("budget");
+        let states = [("up", 2), ("down", 1)];
+        pool.show(&PoolView { states: &states, short: false, fingerprint: "aa", moved: 0.0 });
+        pool.show(&PoolView { states: &states, short: true, fingerprint: "bb", moved: 0.25 });
+        assert_eq!(
+            lines(&metrics, "ring_info"),
+            ["moorgate_ring_info{pool=\"p\",fingerprint=\"bb\",generation=\"1\"} 1"]
+        );
+        assert_eq!(lines(&metrics, "moorgate_pool_short"), ["moorgate_pool_short{pool=\"p\"} 1"]);
+        assert_eq!(lines(&metrics, "keys_moved"), ["moorgate_keys_moved_ratio{pool=\"p\",kind=\"planned\"} 0.25"]);
+        drop(pool);
+        assert_eq!(lines(&metrics, "pool=\"p\""), [""; 0]);
+    }
+
+    #[test]
+    fn a_connection_counts_while_it_is_open() {
+        let metrics = metrics();
+        let listener = metrics.listener("0.0.0.0:80");
+        let open = listener.connection();
+        assert_eq!(lines(&metrics, "moorgate_connections"), ["moorgate_connections{listener=\"0.0.0.0:80\"} 1"]);
+        drop(open);
+        assert_eq!(lines(&metrics, "moorgate_connections"), ["moorgate_connections{listener=\"0.0.0.0:80\"} 0"]);
+        drop(listener);
+        assert_eq!(lines(&metrics, "moorgate_connections"), [""; 0]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Tries, connections, probes and ejections of one origin, and what it is like now.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::super::metrics::All;
+use super::super::series::{Gauge, Histogram, Level};
+use super::level;
+use super::words::{OTHER, Words};
+
+/// How a try can end, the frequent first; the error classes are those of the access log.
+const OUTCOMES: &[&str] = &[
+    "ok",
+    "status",
+    "connect_refused",
+    "connect_timeout",
+    "tls_failed",
+    "stale",
+    "reset",
+    "response_timeout",
+    "closed_early",
+    "invalid_response",
+    "client_gone",
+    "client_timeout",
+    "body_too_large",
+    "bad_request",
+    "local_limit",
+    OTHER,
+];
+
+/// What a probe can find.
+const PROBE_RESULTS: &[&str] = &["good", "overloaded", "bad", OTHER];
+
+/// What a connection to an origin was.
+const CONNECTION_KINDS: &[&str] = &["opened", "reused"];
+
+/// Counts the tries and probes at one origin.
+pub struct OriginMeters {
+    all: Arc<All>,
+    name: [Box<str>; 2],
+    attempts: Words,
+    connections: Words,
+    probes: Words,
+    ejections: Mutex<BTreeSet<&'static str>>,
+    attempt_duration: OnceLock<Histogram>,
+    connect_duration: OnceLock<Histogram>,
+    gauges: OnceLock<OriginGauges>,
+}
+
+/// What an origin is like at the moment it is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OriginView {
+    /// May it get requests?
+    pub up: bool,
+    /// Requests it is working on.
+    pub in_flight: usize,
+    /// Connections to it with a request on them.
+    pub active: usize,
+    /// Connections to it that wait for one.
+    pub idle: usize,
+    /// Its weight in the file.
+    pub weight: f64,
+    /// Its weight at work.
+    pub effective: f64,
+    /// The part of the circle it owns.
+    pub share: f64,
+}
+
+struct OriginGauges {
+    up: Level,
+    in_flight: Level,
+    active: Level,
+    idle: Level,
+    configured: Gauge,
+    effective: Gauge,
+    share: Gauge,
+}
+
+impl OriginMeters {
+    pub(in crate::observe) fn new(all: &Arc<All>, pool: &str, origin: &str) -> Self {
+        Self {
+            all: Arc::clone(all),
+            name: [pool.into(), origin.into()],
+            attempts: Words::new(OUTCOMES),
+            connections: Words::new(CONNECTION_KINDS),
+            probes: Words::new(PROBE_RESULTS),
+            ejections: Mutex::default(),
+            attempt_duration: OnceLock::new(),
+            connect_duration: OnceLock::new(),
+            gauges: OnceLock::new(),
+        }
+    }
+
+    /// A try ended: `ok`, `status`, or an error class.
+    pub fn attempted(&self, outcome: &'static str, took: Duration) {
+        let [pool, origin] = &self.name;
+        self.attempts.increment(outcome, |outcome| self.all.attempts.with(&[pool, origin, outcome]));
+        self.attempt_duration.get_or_init(|| self.all.attempt_duration.with(&[pool, origin])).observe(took);
+    }
+
+    /// A connection was opened for a try.
+    pub fn opened(&self, took: Duration) {
+        let [pool, origin] = &self.name;
+        self.connection("opened");
+        self.connect_duration.get_or_init(|| self.all.connect_duration.with(&[pool, origin])).observe(took);
+    }
+
+    /// A try took a connection that was there already.
+    pub fn reused(&self) {
+        self.connection("reused");
+    }
+
+    fn connection(&self, kind: &'static str) {
+        let [pool, origin] = &self.name;
+        self.connections.increment(kind, |kind| self.all.upstream_connections_total.with(&[pool, origin, kind]));
+    }
+
+    /// A probe ended `good`, `overloaded` or `bad`.
+    pub fn probed(&self, result: &'static str) {
+        let [pool, origin] = &self.name;
+        self.probes.increment(result, |result| self.all.probes.with(&[pool, origin, result]));
+    }
+
+    /// The origin was taken out; `reason` is a word of a short list.
+    pub fn ejected(&self, reason: &'static str) {
+        let [pool, origin] = &self.name;
+        self.ejections.lock().insert(reason);
+        self.all.ejections.with(&[pool, origin, reason]).increment();
+    }
+
+    /// Shows what was seen when somebody looked.
+    pub fn show(&self, view: &OriginView) {
+        let gauges = self.gauges.get_or_init(|| OriginGauges::of(&self.all, &self.name));
+        gauges.up.set(view.up.into());
+        gauges.in_flight.set(level(view.in_flight));
+        gauges.active.set(level(view.active));
+        gauges.idle.set(level(view.idle));
+        gauges.configured.set(view.weight);
+        gauges.effective.set(view.effective);
+        gauges.share.set(view.share);
+    }
+}
+
+impl OriginGauges {
+    fn of(all: &All, [pool, origin]: &[Box<str>; 2]) -> Self {
+        Self {
+            up: all.origin_up.with(&[pool, origin]),
+            in_flight: all.in_flight.with(&[pool, origin]),
+            active: all.upstream_connections.with(&[pool, origin, "active"]),
+            idle: all.upstream_connections.with(&[pool, origin, "idle"]),
+            configured: all.origin_weight.with(&[pool, origin, "configured"]),
+            effective: all.origin_weight.with(&[pool, origin, "effective"]),
+            share: all.ring_share.with(&[pool, origin]),
+        }
+    }
+}
+
+impl Drop for OriginMeters {
+    fn drop(&mut self) {
+        let (all, [pool, origin]) = (&self.all, &self.name);
+        all.by_origin.leave(&self.name, self, || {
+            self.attempts.used().for_each(|outcome| all.attempts.remove(&[pool, origin, outcome]));
+            self.connections.used().for_each(|kind| all.upstream_connections_total.remove(&[pool, origin, kind]));
+            self.probes.used().for_each(|result| all.probes.remove(&[pool, origin, result]));
+            self.ejections.lock().iter().for_each(|reason| all.ejections.remove(&[pool, origin, reason]));
+            all.attempt_duration.remove(&[pool, origin]);
+            all.connect_duration.remove(&[pool, origin]);
+            all.origin_up.remove(&[pool, origin]);
+            all.in_flight.remove(&[pool, origin]);
+            all.ring_share.remove(&[pool, origin]);
+            ["active", "idle"].iter().for_each(|state| all.upstream_connections.remove(&[pool, origin, state]));
+            ["configured", "effective"].iter().for_each(|kind| all.origin_weight.remove(&[pool, origin, kind]));
+        });
+    }
+}

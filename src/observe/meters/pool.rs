@@ -1,0 +1,102 @@
+//! Retries of a pool, and what its ring and origins are like now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::super::metrics::All;
+use super::level;
+use super::words::{OTHER, Words};
+
+/// What a further try can be for.
+const RETRY_REASONS: &[&str] = &["connect", "stale", "reset", "timeout", "status", OTHER];
+
+/// What can forbid a further try.
+const SUPPRESSED_REASONS: &[&str] = &["budget", "tries", "within", "body", "method", "no_origin", OTHER];
+
+/// Counts what concerns a pool as a whole.
+pub struct PoolMeters {
+    all: Arc<All>,
+    name: Box<str>,
+    retries: Words,
+    suppressed: Words,
+    shown: Mutex<Shown>,
+}
+
+/// Labels of gauges that were set and have to go again.
+#[derive(Default)]
+struct Shown {
+    fingerprint: String,
+    states: BTreeSet<&'static str>,
+}
+
+/// What a pool is like at the moment it is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolView<'a> {
+    /// How many origins are in each state.
+    pub states: &'a [(&'static str, usize)],
+    /// Is the floor at work, or nobody up?
+    pub short: bool,
+    /// The fingerprint of its ring.
+    pub fingerprint: &'a str,
+    /// The part of the circle that changed its owner by the last change.
+    pub moved: f64,
+}
+
+impl PoolMeters {
+    pub(in crate::observe) fn new(all: &Arc<All>, pool: &str) -> Self {
+        Self {
+            all: Arc::clone(all),
+            name: pool.into(),
+            retries: Words::new(RETRY_REASONS),
+            suppressed: Words::new(SUPPRESSED_REASONS),
+            shown: Mutex::default(),
+        }
+    }
+
+    /// A further try is made, for `connect`, `stale`, `reset`, `timeout` or `status`.
+    pub fn retried(&self, reason: &'static str) {
+        self.retries.increment(reason, |reason| self.all.retries.with(&[&self.name, reason]));
+    }
+
+    /// A further try was forbidden, by `budget`, `tries`, `within`, `body`, `method` or `no_origin`.
+    pub fn suppressed(&self, reason: &'static str) {
+        self.suppressed.increment(reason, |reason| self.all.retries_suppressed.with(&[&self.name, reason]));
+    }
+
+    /// Shows what was seen when somebody looked.
+    pub fn show(&self, view: &PoolView<'_>) {
+        let (all, pool) = (&self.all, &self.name);
+        let mut shown = self.shown.lock();
+        if shown.fingerprint != view.fingerprint {
+            all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
+            shown.fingerprint = view.fingerprint.into();
+        }
+        all.ring_info.with(&[pool, view.fingerprint, GENERATION]).set(1);
+        for (state, count) in view.states {
+            shown.states.insert(state);
+            all.origins.with(&[pool, state]).set(level(*count));
+        }
+        all.pool_short.with(&[pool]).set(view.short.into());
+        all.keys_moved.with(&[pool, "planned"]).set(view.moved);
+    }
+}
+
+/// One process so far, and no upgrade.
+const GENERATION: &str = "1";
+
+impl Drop for PoolMeters {
+    fn drop(&mut self) {
+        let (all, pool) = (&self.all, &self.name);
+        all.by_pool.leave(&self.name, self, || {
+            let shown = self.shown.lock();
+            self.retries.used().for_each(|reason| all.retries.remove(&[pool, reason]));
+            self.suppressed.used().for_each(|reason| all.retries_suppressed.remove(&[pool, reason]));
+            shown.states.iter().for_each(|state| all.origins.remove(&[pool, state]));
+            all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
+            all.pool_short.remove(&[pool]);
+            all.keys_moved.remove(&[pool, "planned"]);
+        });
+    }
+}
