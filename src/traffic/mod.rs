@@ -1,1 +1,44 @@
 //! What may this client ask of us, and which headers go on?
+//!
+//! Checks answer a [`Denial`], never a status: what a denial looks like on the wire is the proxy's. In their order:
+//! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), then who asks
+//! ([`client`]). What goes on is shaped by [`headers`]; everything else of a request is passed on as it came.
+
+pub mod client;
+pub mod headers;
+pub mod limits;
+pub mod target;
+
+pub use client::Access;
+pub use headers::Forwarding;
+pub use limits::Limits;
+pub use target::Target;
+
+/// Why a request is turned away before a route's pool is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Denial {
+    /// The request line holds no target, or one with a space, a control byte or `#`, or in no form we take.
+    #[error("the target is malformed")]
+    Target,
+    /// HTTP/1.1 without a Host.
+    #[error("the Host is missing")]
+    NoHost,
+    /// More than one Host.
+    #[error("there is more than one Host")]
+    ManyHosts,
+    /// A Host that names no host.
+    #[error("the Host is malformed")]
+    Host,
+    /// The header has too many bytes.
+    #[error("the header is too large")]
+    HeaderBytes,
+    /// The header has too many lines.
+    #[error("the header has too many lines")]
+    HeaderLines,
+    /// The target has too many bytes.
+    #[error("the target is too long")]
+    UriBytes,
+    /// The client's address may not ask.
+    #[error("the client's address has no access")]
+    Address,
+}
