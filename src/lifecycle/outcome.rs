@@ -1,0 +1,106 @@
+//! How did a reload end? The answer of `POST /reload`, of the command, and of the log line.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::config::{Mistake, Report, Severity};
+
+/// What is asked of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReloadAsk {
+    /// Apply all but a changed `process` section instead of refusing the file.
+    pub keep_process: bool,
+}
+
+/// How it ended; serialises to the JSON that is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "lowercase")]
+pub enum ReloadOutcome {
+    /// The file is in force.
+    Applied(InForce),
+    /// The file says what was in force already; the version stays.
+    Unchanged(InForce),
+    /// The file is not taken, and nothing changed.
+    Refused {
+        /// Every error in the file.
+        mistakes: Vec<Mistake>,
+        /// Warnings beside them.
+        warnings: Vec<Mistake>,
+    },
+    /// Nobody could try: the process is leaving.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What is in force after a reload.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct InForce {
+    /// How many configurations were put in force since the start.
+    pub version: u64,
+    /// SHA-256 of the text, in hex.
+    pub digest: String,
+    /// Paths whose values differ from before.
+    pub changed: Vec<String>,
+    /// By pool, the origins that have to pass their probes first.
+    pub joining: IndexMap<String, Vec<String>>,
+    /// What the file could do better.
+    pub warnings: Vec<Mistake>,
+}
+
+impl ReloadOutcome {
+    /// Refused for the mistakes of a report.
+    pub fn refused(report: Report) -> Self {
+        let is_error = |mistake: &Mistake| mistake.severity == Severity::Error;
+        let (mistakes, warnings) = report.mistakes.into_iter().partition(is_error);
+        Self::Refused { mistakes, warnings }
+    }
+
+    /// The word of the answer, and of the metric.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Applied(_) => "applied",
+            Self::Unchanged(_) => "unchanged",
+            Self::Refused { .. } => "refused",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_applied_reload_says_what_is_in_force() {
+        let joining = IndexMap::from([("origin".to_owned(), vec!["b:80".to_owned()])]);
+        let changed = vec!["pools.origin.origins".to_owned()];
+        let applied =
+            ReloadOutcome::Applied(InForce { version: 4, digest: "ab".into(), changed, joining, warnings: Vec::new() });
+        assert_eq!(
+            serde_json::to_value(&applied).unwrap(),
+            json!({
+                "result": "applied", "version": 4, "digest": "ab", "changed": ["pools.origin.origins"],
+                "joining": { "origin": ["b:80"] }, "warnings": [],
+            })
+        );
+        assert_eq!(applied.word(), "applied");
+    }
+
+    #[test]
+    fn a_refusal_keeps_warnings_apart_from_mistakes() {
+        let error = Mistake::of_file("m.yaml", "nothing", "a file");
+        let warning = Mistake { severity: Severity::Warning, path: "pools".into(), ..error.clone() };
+        let report = Report { file: "m.yaml".into(), mistakes: vec![warning, error] };
+        let refused = serde_json::to_value(ReloadOutcome::refused(report)).unwrap();
+        assert_eq!(refused["result"], "refused");
+        assert_eq!(
+            refused["mistakes"],
+            json!([{ "file": "m.yaml", "line": 0, "column": 0, "path": "", "found": "nothing", "meant": "a file" }])
+        );
+        assert_eq!(refused["warnings"][0]["path"], "pools");
+    }
+}
