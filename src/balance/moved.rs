@@ -1,0 +1,204 @@
+//! What does a change of the pool move? The exact part of the hash circle whose owner differs between two rings,
+//! from whom to whom, and the least any placement could move between the same shares.
+//!
+//! Exact means arcs, not samples: both rings are walked once, point by point. Origins are the same when their
+//! names are; positions in the lists mean nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::ring::{CIRCLE, Ring};
+
+/// The difference between two rings; all numbers are parts of the hash circle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moved {
+    /// The part whose owner differs.
+    pub ratio: f64,
+    /// The least that must move to get from the shares before to the shares after.
+    pub least_possible: f64,
+    /// From whom to whom, the greatest first.
+    pub pairs: Vec<Pair>,
+    /// What each origin of either ring owned and owns, by name.
+    pub shares: BTreeMap<String, Shares>,
+}
+
+/// A part of the circle that goes from one origin to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// The owner before.
+    pub from: String,
+    /// The owner after.
+    pub to: String,
+    /// How much of the circle.
+    pub share: f64,
+}
+
+/// The share of one origin.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Shares {
+    /// On the first ring.
+    pub before: f64,
+    /// On the second ring.
+    pub after: f64,
+}
+
+/// Compares the ring `before` a change with the one `after` it. Nothing moves from or to a ring without points.
+pub fn moved(before: &Ring, after: &Ring) -> Moved {
+    let (names, ids) = numbered(before, after);
+    let mut arcs: HashMap<(usize, usize), u64> = HashMap::new();
+    for (length, from, to) in common_arcs(before, after) {
+        let pair = (ids.0[from], ids.1[to]);
+        if pair.0 != pair.1 {
+            *arcs.entry(pair).or_default() += length;
+        }
+    }
+    let shares = shares(before, after);
+    let least_possible = shares.values().map(|share| (share.after - share.before).max(0.0)).sum();
+    let ratio = part(arcs.values().sum());
+    let mut arcs: Vec<_> = arcs.into_iter().collect();
+    arcs.sort_by_key(|((from, to), length)| (u64::MAX - length, names[*from], names[*to]));
+    let pair = |((from, to), length): ((usize, usize), u64)| Pair {
+        from: names[from].to_owned(),
+        to: names[to].to_owned(),
+        share: part(length),
+    };
+    // A sum of rounded parts may come out a hair above the exact one; more than what moved it cannot be.
+    let least_possible = f64::min(least_possible, ratio);
+    Moved { ratio, least_possible, pairs: arcs.into_iter().map(pair).collect(), shares }
+}
+
+fn part(length: u64) -> f64 {
+    length as f64 / CIRCLE as f64
+}
+
+/// One number for each name, and for the members of each ring the numbers of their names.
+fn numbered<'r>(before: &'r Ring, after: &'r Ring) -> (Vec<&'r str>, (Vec<usize>, Vec<usize>)) {
+    let mut names = Vec::new();
+    let mut known = HashMap::new();
+    let mut number = |ring: &'r Ring| {
+        let mut one = |name: &'r str| {
+            *known.entry(name).or_insert_with(|| {
+                names.push(name);
+                names.len() - 1
+            })
+        };
+        (0..ring.len()).map(|member| one(ring.name(member).unwrap_or_default())).collect()
+    };
+    let ids = (number(before), number(after));
+    (names, ids)
+}
+
+fn shares(before: &Ring, after: &Ring) -> BTreeMap<String, Shares> {
+    let mut shares: BTreeMap<String, Shares> = BTreeMap::new();
+    let mut enter = |ring: &Ring, set: fn(&mut Shares) -> &mut f64| {
+        for (member, share) in ring.shares().into_iter().enumerate() {
+            *set(shares.entry(ring.name(member).unwrap_or_default().to_owned()).or_default()) += share;
+        }
+    };
+    enter(before, |shares| &mut shares.before);
+    enter(after, |shares| &mut shares.after);
+    shares
+}
+
+/// The circle cut at every point of either ring: length, owner before, owner after.
+fn common_arcs(before: &Ring, after: &Ring) -> Vec<(u64, usize, usize)> {
+    let (mut old, mut new) = (before.points().peekable(), after.points().peekable());
+    let (Some(first_old), Some(first_new)) = (old.peek().copied(), new.peek().copied()) else { return Vec::new() };
+    let mut arcs = Vec::new();
+    let mut from = 0_u64;
+    loop {
+        let (here, there) = (old.peek().copied(), new.peek().copied());
+        // Behind the last point of a ring its first one owns what is left.
+        let (owner_before, owner_after) = (here.unwrap_or(first_old).1, there.unwrap_or(first_new).1);
+        let Some(end) = here.into_iter().chain(there).map(|(hash, _)| hash).min() else {
+            arcs.push((CIRCLE - from, owner_before, owner_after));
+            return arcs;
+        };
+        arcs.push((u64::from(end) + 1 - from, owner_before, owner_after));
+        from = u64::from(end) + 1;
+        old.next_if(|(hash, _)| *hash == end);
+        new.next_if(|(hash, _)| *hash == end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(members: &[(&str, u32)]) -> Ring {
+        Ring::new(members)
+    }
+
+    #[test]
+    fn nothing_moves_between_equal_rings() {
+        let moved = moved(&ring(&[("a:1", 1), ("b:1", 2)]), &ring(&[("b:1", 2), ("a:1", 1)]));
+        assert_eq!((moved.ratio, moved.least_possible, moved.pairs.len()), (0.0, 0.0, 0));
+        assert_eq!(moved.shares["a:1"].before, moved.shares["a:1"].after);
+    }
+
+    #[test]
+    fn b1_a_new_origin_takes_its_share_and_no_more() {
+        let moved = moved(
+            &ring(&[("a:1", 1), ("b:1", 1), ("c:1", 1)]),
+            &ring(&[("a:1", 1), ("b:1", 1), ("c:1", 1), ("d:1", 1)]),
+        );
+        assert!((0.20..0.30).contains(&moved.ratio), "{}", moved.ratio);
+        assert_eq!(moved.ratio, moved.shares["d:1"].after);
+        assert!((moved.ratio - moved.least_possible).abs() < 1e-12);
+        assert!(moved.pairs.iter().all(|pair| pair.to == "d:1"));
+    }
+
+    #[test]
+    fn b2_a_removed_origin_gives_up_its_share_and_no_more() {
+        let moved = moved(&ring(&[("a:1", 1), ("b:1", 1), ("c:1", 1)]), &ring(&[("a:1", 1), ("b:1", 1)]));
+        assert_eq!(moved.ratio, moved.shares["c:1"].before);
+        assert!(moved.pairs.iter().all(|pair| pair.from == "c:1"));
+    }
+
+    #[test]
+    fn everything_moves_between_strangers() {
+        let moved = moved(&ring(&[("a:1", 1)]), &ring(&[("b:1", 1)]));
+        assert_eq!((moved.ratio, moved.least_possible), (1.0, 1.0));
+        assert_eq!(moved.pairs, [Pair { from: "a:1".into(), to: "b:1".into(), share: 1.0 }]);
+    }
+
+    #[test]
+    fn a_ring_without_points_moves_nothing() {
+        assert_eq!(moved(&ring(&[]), &ring(&[("b:1", 1)])).ratio, 0.0);
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rings() -> impl Strategy<Value = Ring> {
+        proptest::collection::btree_map(0_u8..12, 1_u32..4, 1..8).prop_map(|members| {
+            let members: Vec<_> = members.into_iter().map(|(n, weight)| (format!("10.0.0.{n}:80"), weight)).collect();
+            Ring::new(&members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect::<Vec<_>>())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_agree(before in rings(), after in rings(), hashes in proptest::collection::vec(any::<u32>(), 400)) {
+            let result = moved(&before, &after);
+            prop_assert!((result.pairs.iter().map(|pair| pair.share).sum::<f64>() - result.ratio).abs() < 1e-9);
+            prop_assert!(result.least_possible <= result.ratio);
+            for (name, shares) in &result.shares {
+                let sum = |of: fn(&Pair) -> &String| -> f64 {
+                    result.pairs.iter().filter(|pair| of(pair) == name).map(|pair| pair.share).sum()
+                };
+                let change = sum(|pair| &pair.to) - sum(|pair| &pair.from);
+                prop_assert!((shares.after - shares.before - change).abs() < 1e-9);
+            }
+            let differs = |hash: &&u32| {
+                let name = |ring: &Ring| ring.owner(**hash).and_then(|at| ring.name(at)).map(str::to_owned);
+                name(&before) != name(&after)
+            };
+            let sampled = hashes.iter().filter(differs).count() as f64 / hashes.len() as f64;
+            prop_assert!((sampled - result.ratio).abs() < 0.15, "{sampled} of a sample, {} of the circle", result.ratio);
+        }
+    }
+}

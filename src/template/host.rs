@@ -1,0 +1,84 @@
+//! Which host does the client mean, whatever way it wrote it? Rule K1.
+//!
+//! [`normalise`] is `{host}`, nginx's `$host`; [`with_port`] is `{host_port}`. Both take what stands in
+//! `:authority`, in an absolute-form target or in the Host header; a request that names no host has an empty one.
+
+use std::borrow::Cow;
+
+/// `{host}`: lower-case, without port and one trailing dot; IPv6 keeps its brackets.
+pub fn normalise(authority: &str) -> Cow<'_, str> {
+    let (host, _) = split(authority);
+    match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(host.to_ascii_lowercase()),
+        false => Cow::Borrowed(host),
+    }
+}
+
+/// `{host_port}`: the same with its port, unless that is the scheme's own (80, or 443 for `https`).
+pub fn with_port<'a>(authority: &'a str, scheme: &str) -> Cow<'a, str> {
+    let host = normalise(authority);
+    let (_, port) = split(authority);
+    let default = if scheme.eq_ignore_ascii_case("https") { 443 } else { 80 };
+    match port.parse::<u16>() {
+        Ok(port) if port == default => host,
+        Ok(port) => Cow::Owned(format!("{host}:{port}")),
+        Err(_) => host,
+    }
+}
+
+/// Host without its trailing dot, and port.
+fn split(authority: &str) -> (&str, &str) {
+    let end = match authority.find(']') {
+        Some(bracket) if authority.starts_with('[') => bracket + 1,
+        _ => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, rest) = authority.split_at(end);
+    (host.strip_suffix('.').unwrap_or(host), rest.strip_prefix(':').unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        for (authority, host, host_port) in [
+            ("example.com", "example.com", "example.com"),
+            ("Example.COM", "example.com", "example.com"),
+            ("example.com:80", "example.com", "example.com"),
+            ("example.com:8080", "example.com", "example.com:8080"),
+            ("example.com:443", "example.com", "example.com:443"),
+            ("example.com.:8080", "example.com", "example.com:8080"),
+            ("example.com.", "example.com", "example.com"),
+            ("example.com:", "example.com", "example.com"),
+            ("[::1]:8080", "[::1]", "[::1]:8080"),
+            ("[FE80::1]", "[fe80::1]", "[fe80::1]"),
+            ("", "", ""),
+        ] {
+            assert_eq!(normalise(authority), host, "{authority}");
+            assert_eq!(with_port(authority, "http"), host_port, "{authority}");
+        }
+        assert_eq!(with_port("example.com:443", "https"), "example.com");
+        assert_eq!(with_port("example.com:80", "https"), "example.com:80");
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_authority_is_too_strange(authority in "\\PC*", brackets in "[\\[\\]:.a-z0-9]{0,12}") {
+            for text in [authority, brackets] {
+                let (host, host_port) = (normalise(&text).into_owned(), with_port(&text, "http"));
+                prop_assert!(host_port.starts_with(&host));
+                if !host.ends_with('.') {
+                    prop_assert_eq!(&normalise(&host), &host);
+                }
+            }
+        }
+    }
+}

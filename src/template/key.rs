@@ -1,0 +1,89 @@
+//! What is this request placed by?
+//!
+//! The key of a pool: a template, the arguments that count, and what happens when a part is missing. Compiled from
+//! the pool's section; rendered once a request, into a buffer of the caller's.
+
+use super::{Facts, Scope, Template, args};
+use crate::config::pool::OnMissing;
+use crate::config::{Complaint, Pool};
+
+/// The compiled key of a pool.
+#[derive(Debug, Clone)]
+pub struct Key {
+    template: Template,
+    policy: args::Policy,
+    /// `None`: spread.
+    on_missing: Option<Template>,
+}
+
+/// How a request is placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keyed {
+    /// By the key that was rendered.
+    Key,
+    /// It has none: spread over the pool by two choices.
+    Spread,
+}
+
+impl Key {
+    /// Compiles `balance.key`, `balance.on_missing` and `args` of a pool. Paths of complaints begin at the pool.
+    pub fn compile(pool: &Pool) -> Result<Self, Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let mut template = |text: &str, path: &str| {
+            Template::compile(text, Scope::Key).map_err(|invalid| complaints.push(invalid.at(path))).ok()
+        };
+        let key = template(&pool.balance.key, "balance.key");
+        let on_missing = match &pool.balance.on_missing {
+            OnMissing::Spread => Some(None),
+            OnMissing::Key(text) => template(text, "balance.on_missing").map(Some),
+        };
+        let policy = args::Policy::compile(&pool.args).map_err(|mistakes| {
+            let list = if matches!(pool.args, crate::config::pool::Args::Keep(_)) { "keep" } else { "drop" };
+            complaints.extend(mistakes.into_iter().map(|(at, invalid)| invalid.at(format!("args.{list}[{at}]"))));
+        });
+        match (key, on_missing, policy) {
+            (Some(template), Some(on_missing), Ok(policy)) => Ok(Self { template, policy, on_missing }),
+            _ => Err(complaints),
+        }
+    }
+
+    /// Appends the key of a request. Without one, `out` is left as it was and the request is spread: a part is
+    /// missing, or the whole is empty, in the key and in what `on_missing` puts in its place.
+    pub fn render(&self, facts: &Facts<'_>, out: &mut Vec<u8>) -> Keyed {
+        let start = out.len();
+        let mut templates = std::iter::once(&self.template).chain(&self.on_missing);
+        let found = templates.any(|template| template.render(facts, &self.policy, out).is_ok() && out.len() > start);
+        if found { Keyed::Key } else { Keyed::Spread }
+    }
+
+    /// The part for want of which a request falls to `on_missing`, as written; the whole template when all of it
+    /// is empty; `None` when nothing is missing.
+    pub fn missing(&self, facts: &Facts<'_>) -> Option<&str> {
+        let mut out = Vec::new();
+        match self.template.render(facts, &self.policy, &mut out) {
+            Err(missing) => Some(missing.part),
+            Ok(()) if out.is_empty() => Some(self.template.text()),
+            Ok(()) => None,
+        }
+    }
+
+    /// Does a key depend on who the client is?
+    pub fn reads_client(&self) -> bool {
+        self.template.reads_client() || self.on_missing.as_ref().is_some_and(Template::reads_client)
+    }
+
+    /// The template as written.
+    pub fn text(&self) -> &str {
+        self.template.text()
+    }
+
+    /// The arguments that count, in one line that is equal for policies that do the same.
+    pub fn args_text(&self) -> String {
+        self.policy.text()
+    }
+
+    /// `spread`, or the template that takes the place of a key that is missing.
+    pub fn on_missing_text(&self) -> &str {
+        self.on_missing.as_ref().map_or("spread", Template::text)
+    }
+}

@@ -1,0 +1,183 @@
+//! What does one variable say for this request?
+//!
+//! One enum of all variables: adding one forces its name, its scope and its value. A variable whose part is absent
+//! or empty is *missing* (rule K4); `{args}` and the two of nginx never are.
+
+use std::io::Write as _;
+
+use http::HeaderName;
+use regex::bytes::Regex;
+
+use super::{Facts, args, nginx, path};
+
+/// A variable of a template.
+#[derive(Debug, Clone)]
+pub(super) enum Variable {
+    Host,
+    HostPort,
+    Path,
+    /// The first capture group of an expression over the normalised path.
+    PathPart(Box<Regex>),
+    Uri,
+    Args,
+    /// By its normalised name.
+    Arg(Vec<u8>),
+    Header(HeaderName),
+    Cookie(Box<str>),
+    ClientIp,
+    Method,
+    NginxUri,
+    NginxArg(Box<str>),
+    Scheme,
+    PeerIp,
+    PeerPort,
+    Extra(Extra),
+}
+
+/// What only the end of a request knows; supplied by the caller of [`super::Template::render_line`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// The id of the request.
+    RequestId,
+    /// The name of its route.
+    Route,
+    /// The name of its pool.
+    Pool,
+    /// The key it was placed by.
+    Key,
+    /// The status that was answered.
+    Status,
+    /// Bytes of the body that went to the client.
+    BytesSent,
+    /// Seconds from the first byte to the last.
+    RequestTime,
+    /// When the request ended.
+    Time,
+    /// Addresses of all attempts, as nginx lists them.
+    UpstreamAddr,
+    /// Statuses of all attempts.
+    UpstreamStatus,
+    /// Response times of all attempts.
+    UpstreamResponseTime,
+    /// How many attempts there were.
+    Attempts,
+    /// The fingerprint of the ring.
+    Ring,
+    /// The class of the error.
+    Error,
+}
+
+impl Extra {
+    /// Every one with its name in templates.
+    pub const NAMES: [(&'static str, Self); 14] = [
+        ("request_id", Self::RequestId),
+        ("route", Self::Route),
+        ("pool", Self::Pool),
+        ("key", Self::Key),
+        ("status", Self::Status),
+        ("bytes_sent", Self::BytesSent),
+        ("request_time", Self::RequestTime),
+        ("time", Self::Time),
+        ("upstream_addr", Self::UpstreamAddr),
+        ("upstream_status", Self::UpstreamStatus),
+        ("upstream_response_time", Self::UpstreamResponseTime),
+        ("attempts", Self::Attempts),
+        ("ring", Self::Ring),
+        ("error", Self::Error),
+    ];
+}
+
+impl Variable {
+    /// Appends the value; `false` when it is missing (something may have been appended all the same).
+    pub(super) fn write(&self, facts: &Facts<'_>, policy: &args::Policy, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Host => out.extend_from_slice(facts.host.as_bytes()),
+            Self::HostPort => out.extend_from_slice(facts.host_port.as_bytes()),
+            Self::Path => path::push_normal(facts.path(), out),
+            Self::PathPart(regex) => return push_part(regex, facts.path(), out),
+            Self::Uri => out.extend_from_slice(facts.target),
+            Self::Args => policy.render(query(facts), out),
+            Self::Arg(name) => return args::push_first(query(facts), name, out),
+            Self::Header(name) => return push_found(facts.headers.get(name).map(|value| value.as_bytes()), out),
+            Self::Cookie(name) => return push_found(cookie(facts, name), out),
+            Self::ClientIp => _ = write!(out, "{}", facts.client_ip.to_canonical()),
+            Self::Method => out.extend_from_slice(facts.method.as_bytes()),
+            Self::NginxUri => nginx::push_uri(facts.path(), out),
+            Self::NginxArg(name) => _ = push_found(nginx::arg(query(facts), name.as_bytes()), out),
+            Self::Scheme => out.extend_from_slice(facts.scheme.as_bytes()),
+            Self::PeerIp => _ = write!(out, "{}", facts.peer.ip().to_canonical()),
+            Self::PeerPort => _ = write!(out, "{}", facts.peer.port()),
+            Self::Extra(_) => {}
+        }
+        true
+    }
+
+    /// May it be missing, and may its value end with anything? Two such side by side run into each other.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::PathPart(_) | Self::Arg(_) | Self::Header(_) | Self::Cookie(_))
+    }
+}
+
+fn query<'a>(facts: &Facts<'a>) -> &'a [u8] {
+    facts.query().unwrap_or_default()
+}
+
+fn push_found(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    let value = value.unwrap_or_default();
+    out.extend_from_slice(value);
+    !value.is_empty()
+}
+
+/// The first capture group over the normalised path, which is written behind the output and taken back.
+fn push_part(regex: &Regex, raw_path: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    path::push_normal(raw_path, out);
+    let found = regex.captures(&out[start..]).and_then(|groups| groups.get(1)).map(|group| group.range());
+    let Some(range) = found.filter(|range| !range.is_empty()) else { return false };
+    let length = range.len();
+    out.copy_within(start + range.start..start + range.end, start);
+    out.truncate(start + length);
+    true
+}
+
+/// The first cookie of this name over all Cookie lines.
+fn cookie<'a>(facts: &Facts<'a>, name: &str) -> Option<&'a [u8]> {
+    let lines = facts.headers.get_all(http::header::COOKIE).into_iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+    pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// Escapes what could break a line or a quoted field, the way nginx does, in `out[from..]`.
+pub(super) fn escape(out: &mut Vec<u8>, from: usize) {
+    let unsafe_byte = |byte: &u8| !matches!(byte, 0x20..=0x7e) || matches!(byte, b'"' | b'\\');
+    let Some(first) = out[from..].iter().position(unsafe_byte).map(|at| from + at) else { return };
+    let tail = out.split_off(first);
+    for byte in tail {
+        if unsafe_byte(&byte) {
+            _ = write!(out, "\\x{byte:02X}");
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_break_a_line_is_escaped() {
+        let mut out = b"\"kept".to_vec();
+        out.extend_from_slice("a\"b\\c\n\u{e9} d".as_bytes());
+        escape(&mut out, 5);
+        assert_eq!(String::from_utf8(out).unwrap(), "\"kepta\\x22b\\x5Cc\\x0A\\xC3\\xA9 d");
+    }
+
+    #[test]
+    fn every_extra_has_one_name() {
+        let mut names: Vec<_> = Extra::NAMES.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Extra::NAMES.len());
+    }
+}
