@@ -1,2 +1,64 @@
-//! A scriptable origin for the tests.
-fn main() {}
+//! An HTTP origin that does exactly what a test tells it to: answers, delays, cuts, resets, refuses, hangs.
+//!
+//! `moorgate-test-origin --name NAME [--listen ADDRESS] [--with-parent]` prints one line, `DATA CONTROL`: the address for
+//! requests and the one for commands (see `script.rs`). Plain sockets, one thread: what goes out is what was asked
+//! for, byte for byte, in that order.
+
+mod body;
+mod connection;
+mod control;
+mod door;
+mod perform;
+mod ports;
+mod script;
+mod stage;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use stage::Stage;
+
+fn main() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "moorgate-test-origin: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> io::Result<()> {
+    let mut name = "origin".to_owned();
+    let mut listener = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), arguments.len()) {
+            ("--name", 1..) => name = arguments.next().unwrap_or_default(),
+            ("--listen", 1..) => listener = Some(TcpListener::bind(arguments.next().unwrap_or_default())?),
+            ("--with-parent", _) => leave_with_parent(),
+            _ => return Err(io::Error::other(format!("unknown or incomplete argument `{argument}`"))),
+        }
+    }
+    let data = listener.map_or_else(ports::listener, Ok)?;
+    let control = ports::listener()?;
+    writeln!(io::stdout(), "{} {}", data.local_addr()?, control.local_addr()?)?;
+    io::stdout().flush()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stage = Arc::new(Stage::new(name));
+        tokio::spawn(door::keep(data, Arc::clone(&stage)));
+        control::listen(control, stage).await
+    })
+}
+
+/// The parent holds the other end of standard input: when it is gone, so are we.
+fn leave_with_parent() {
+    std::thread::spawn(|| {
+        let mut rest = Vec::new();
+        let _ = io::stdin().read_to_end(&mut rest);
+        std::process::exit(0);
+    });
+}

@@ -1,0 +1,278 @@
+//! The shipped binary, started with a configuration of the test's own.
+//!
+//! The test writes what its case is about (pools, routes, limits); the `process` section (ports, control socket,
+//! access log, short drain) is the rig's, single keys of it can be set. In the text `$origins` stands for the list
+//! of all origins of the test, `$NAME` for the address of one, `$dir` for the folder of this gateway.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::client::{Answer, Ask, Client};
+use super::metrics::Metrics;
+use super::origin::Origin;
+use super::process::Process;
+use super::{PATIENCE, eventually, ports, within};
+
+/// A gateway to be started.
+pub(crate) struct Setup {
+    text: String,
+    names: BTreeMap<String, String>,
+    process: BTreeMap<String, String>,
+    listeners: Vec<String>,
+}
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    setup: Setup,
+    /// Its listeners, in order.
+    pub(crate) listeners: Vec<SocketAddr>,
+    pub(crate) admin: SocketAddr,
+    process: Process,
+    folder: TempDir,
+}
+
+/// A gateway with this configuration, the `process` section left out.
+pub(crate) fn gateway(text: &str) -> Setup {
+    let process = [("threads", "2"), ("drain", "{ lame_duck: 0s, timeout: 5s }")];
+    Setup {
+        text: text.to_owned(),
+        names: BTreeMap::new(),
+        process: process.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        listeners: vec![String::new()],
+    }
+}
+
+impl Setup {
+    /// The origins that `$origins` and `$NAME` stand for.
+    pub(crate) fn origins<'a>(mut self, origins: impl IntoIterator<Item = &'a Origin>) -> Self {
+        for origin in origins {
+            self.names.insert(origin.name.clone(), origin.address.to_string());
+        }
+        self
+    }
+
+    /// Sets a key of the `process` section.
+    pub(crate) fn process(mut self, key: &str, value: &str) -> Self {
+        self.process.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets further keys of the (first) listener, such as `h2c: true`.
+    pub(crate) fn listener(mut self, keys: &str) -> Self {
+        self.listeners = vec![format!(", {keys}")];
+        self
+    }
+
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(self) -> Gateway {
+        let mut setup = self;
+        for _ in 0..10 {
+            let folder = TempDir::new().unwrap();
+            let mut reserved: Vec<TcpListener> =
+                (0..=setup.listeners.len()).map(|_| ports::listener().unwrap()).collect();
+            let mut addresses: Vec<SocketAddr> = reserved.iter().map(|l| l.local_addr().unwrap()).collect();
+            let admin = addresses.pop().unwrap();
+            setup.write(folder.path(), &addresses, admin);
+            reserved.clear();
+            let process = run(folder.path());
+            let mut gateway = Gateway { setup, listeners: addresses, admin, process, folder };
+            if gateway.becomes_ready() {
+                return gateway;
+            }
+            setup = gateway.setup;
+        }
+        panic!("ten times somebody else took the port")
+    }
+
+    fn write(&self, folder: &Path, listeners: &[SocketAddr], admin: SocketAddr) {
+        std::fs::write(folder.join("moorgate.yaml"), self.document(folder, listeners, admin)).unwrap();
+    }
+
+    fn document(&self, folder: &Path, listeners: &[SocketAddr], admin: SocketAddr) -> String {
+        let mut process = BTreeMap::from([
+            ("admin".to_owned(), format!("{{ address: \"{admin}\" }}")),
+            ("control_socket".to_owned(), "$dir/control.sock".to_owned()),
+            ("access_log".to_owned(), "{ path: $dir/access.log, format: json }".to_owned()),
+        ]);
+        process.extend(self.process.clone());
+        let mut text = "version: 1\nprocess:\n  listeners:\n".to_owned();
+        for (address, keys) in listeners.iter().zip(&self.listeners) {
+            text.push_str(&format!("    - {{ address: \"{address}\"{keys} }}\n"));
+        }
+        for (key, value) in process {
+            text.push_str(&format!("  {key}: {value}\n"));
+        }
+        text.push_str(&self.text);
+        self.fill(&text, folder)
+    }
+
+    fn fill(&self, text: &str, folder: &Path) -> String {
+        let entry = |(name, address): (&String, &String)| format!("{{ address: \"{address}\", name: \"{name}\" }}");
+        let all: Vec<String> = self.names.iter().map(entry).collect();
+        let mut filled = text.replace("$origins", &format!("[{}]", all.join(", ")));
+        filled = filled.replace("$dir", &folder.to_string_lossy());
+        // Longer names first: `$ab` is not `$a` and a `b`.
+        let mut names: Vec<(&String, &String)> = self.names.iter().collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names.iter().fold(filled, |text, (name, address)| text.replace(&format!("${name}"), address))
+    }
+}
+
+fn run(folder: &Path) -> Process {
+    let mut command = program(folder, &["run"]);
+    let output = folder.join("output");
+    let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
+    command.stdout(file);
+    Process::start("gateway", &mut command, &output)
+}
+
+fn program(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_moorgate"));
+    let (name, rest) = arguments.split_first().unwrap();
+    command.arg(name).arg("--config").arg(folder.join("moorgate.yaml")).args(rest);
+    command
+}
+
+impl Gateway {
+    /// Ready: true. Somebody else had the port: false, to be started again. Anything else fails the test.
+    fn becomes_ready(&mut self) -> bool {
+        let admin = self.admin;
+        let ready = || Client::new(admin).send(&Ask::get("/readyz")).is_ok_and(|answer| answer.status == 200);
+        let state = within(PATIENCE, || match self.process.wait(Duration::ZERO) {
+            Some(_) => Some(false),
+            None => ready().then_some(true),
+        });
+        let lost = state == Some(false) && self.process.output().to_lowercase().contains("in use");
+        assert!(state == Some(true) || lost, "the gateway did not become ready");
+        state == Some(true)
+    }
+
+    /// The first listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listeners[0]
+    }
+
+    /// A client with one kept connection.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.address())
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> Answer {
+        self.client().get(target)
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn ask(&self, ask: &Ask) -> Answer {
+        self.client().send(ask).unwrap()
+    }
+
+    /// One request to the admin address.
+    pub(crate) fn admin(&self, method: &str, target: &str) -> Answer {
+        Client::new(self.admin).send(&Ask::new(method, target)).unwrap()
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        Metrics::parse(&self.admin("GET", "/metrics").text())
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_slice(&self.admin("GET", "/status").body).unwrap()
+    }
+
+    /// What `/status` says of an origin.
+    pub(crate) fn origin(&self, pool: &str, name: &str) -> Value {
+        self.status()["pools"][pool]["origins"][name].clone()
+    }
+
+    /// Waits until an origin is shown in this state.
+    pub(crate) fn await_state(&self, pool: &str, name: &str, state: &str) {
+        eventually(&format!("{name} is {state}"), || (self.origin(pool, name)["state"] == state).then_some(()));
+    }
+
+    /// The access log so far, one object a line.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    }
+
+    /// Waits for the line of the request for this target.
+    pub(crate) fn logged(&self, target: &str) -> Value {
+        eventually(&format!("a log line for {target}"), || self.log().into_iter().find(|line| line["uri"] == target))
+    }
+
+    /// Waits until that many lines were written.
+    pub(crate) fn await_log(&self, lines: usize) -> Vec<Value> {
+        eventually(&format!("{lines} log lines"), || Some(self.log()).filter(|log| log.len() >= lines))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts another configuration into the file (the `process` section stays).
+    pub(crate) fn rewrite(&mut self, text: &str) {
+        text.clone_into(&mut self.setup.text);
+        self.setup.write(self.folder.path(), &self.listeners, self.admin);
+    }
+
+    /// Makes further origins known to the text.
+    pub(crate) fn knows<'a>(&mut self, origins: impl IntoIterator<Item = &'a Origin>) {
+        for origin in origins {
+            self.setup.names.insert(origin.name.clone(), origin.address.to_string());
+        }
+    }
+
+    /// `POST /reload`; fails unless it was applied.
+    pub(crate) fn reload(&self) -> Value {
+        let answer = self.admin("POST", "/reload");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+    /// Another configuration, put into force.
+    pub(crate) fn change(&mut self, text: &str) -> Value {
+        self.rewrite(text);
+        self.reload()
+    }
+
+    /// Runs a command of the same binary with this gateway's file.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Output {
+        program(self.folder.path(), arguments).output().unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Waits for its end; the exit code, or 128 + the signal that ended it.
+    pub(crate) fn exit(&mut self) -> i32 {
+        let status = self.process.wait(PATIENCE).expect("the gateway ends");
+        code(status)
+    }
+
+    pub(crate) fn running(&mut self) -> bool {
+        self.process.wait(Duration::ZERO).is_none()
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.process.pid().as_raw()
+    }
+
+    /// What it wrote to standard output and standard error.
+    pub(crate) fn output(&self) -> String {
+        self.process.output()
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

@@ -1,0 +1,160 @@
+//! Steady requests in the background, every one accounted for.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::client::{Ask, Client};
+use super::eventually;
+
+type Maker = Arc<dyn Fn(u64) -> Ask + Send + Sync>;
+
+/// Load to be started.
+pub(crate) struct Load {
+    to: SocketAddr,
+    clients: u32,
+    rate: f64,
+    make: Maker,
+    fresh: bool,
+}
+
+/// Load that runs; it ends when it is stopped or dropped.
+pub(crate) struct Running {
+    state: Arc<State>,
+    clients: Vec<JoinHandle<Tally>>,
+}
+
+#[derive(Default)]
+struct State {
+    stop: AtomicBool,
+    next: AtomicU64,
+    done: AtomicU64,
+}
+
+/// What became of the requests.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) by_status: BTreeMap<u16, u64>,
+    pub(crate) by_origin: BTreeMap<String, u64>,
+    /// Requests without an answer, and why.
+    pub(crate) failed: Vec<String>,
+    pub(crate) slowest: Duration,
+}
+
+/// 8 kept connections, 400 requests a second in all, `GET /obj/N`.
+pub(crate) fn load(to: SocketAddr) -> Load {
+    Load { to, clients: 8, rate: 400.0, make: Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000))), fresh: false }
+}
+
+impl Load {
+    pub(crate) fn clients(mut self, clients: u32) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// Requests a second in all.
+    pub(crate) fn rate(mut self, rate: f64) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// The n-th request.
+    pub(crate) fn asking(mut self, make: impl Fn(u64) -> Ask + Send + Sync + 'static) -> Self {
+        self.make = Arc::new(make);
+        self
+    }
+
+    /// A new connection for each request.
+    pub(crate) fn fresh_connections(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    pub(crate) fn start(self) -> Running {
+        let clients = self.clients;
+        let load = Arc::new(self);
+        let state = Arc::new(State::default());
+        let client = |n| {
+            let (load, state) = (Arc::clone(&load), Arc::clone(&state));
+            std::thread::spawn(move || load.client(n, &state))
+        };
+        Running { clients: (0..clients).map(client).collect(), state }
+    }
+
+    fn client(&self, n: u32, state: &State) -> Tally {
+        let gap = Duration::from_secs_f64(f64::from(self.clients) / self.rate);
+        let mut due = Instant::now() + gap.mul_f64(f64::from(n) / f64::from(self.clients));
+        let mut tally = Tally::default();
+        let mut client = Client::new(self.to);
+        while !state.stop.load(Relaxed) {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            // A client that fell behind does not catch up in a burst.
+            due = (due + gap).max(Instant::now());
+            if self.fresh {
+                client = Client::new(self.to);
+            }
+            tally.count(&mut client, &(self.make)(state.next.fetch_add(1, Relaxed)));
+            state.done.fetch_add(1, Relaxed);
+        }
+        tally
+    }
+}
+
+impl Running {
+    /// Waits for that many further answers.
+    pub(crate) fn further(&self, count: u64) {
+        let from = self.state.done.load(Relaxed);
+        eventually("further answers", || (self.state.done.load(Relaxed) >= from + count).then_some(()));
+    }
+
+    /// Ends the load and adds up.
+    pub(crate) fn stop(mut self) -> Tally {
+        self.state.stop.store(true, Relaxed);
+        let mut all = Tally::default();
+        for client in self.clients.drain(..) {
+            all.add(client.join().unwrap());
+        }
+        all
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Relaxed);
+    }
+}
+
+impl Tally {
+    fn count(&mut self, client: &mut Client, ask: &Ask) {
+        let start = Instant::now();
+        match client.send(ask) {
+            Ok(answer) => {
+                *self.by_status.entry(answer.status).or_default() += 1;
+                *self.by_origin.entry(answer.origin().to_owned()).or_default() += 1;
+            }
+            Err(error) => self.failed.push(format!("{} {}: {error}", ask.method, ask.target)),
+        }
+        self.slowest = self.slowest.max(start.elapsed());
+    }
+
+    fn add(&mut self, other: Self) {
+        other.by_status.into_iter().for_each(|(status, n)| *self.by_status.entry(status).or_default() += n);
+        other.by_origin.into_iter().for_each(|(origin, n)| *self.by_origin.entry(origin).or_default() += n);
+        self.failed.extend(other.failed);
+        self.slowest = self.slowest.max(other.slowest);
+    }
+
+    /// Requests sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.by_status.values().sum::<u64>() + self.failed.len() as u64
+    }
+
+    /// Every request was answered with 200.
+    pub(crate) fn assert_all_good(&self) {
+        assert!(self.failed.is_empty(), "{} without an answer: {:?}", self.failed.len(), self.failed.first());
+        assert!(self.by_status.keys().eq([&200]), "{:?}", self.by_status);
+    }
+}

@@ -1,0 +1,54 @@
+//! What does every wire test stand on? The shipped binary and real origin processes on ports of their own, clients
+//! that see every byte, and waits that end.
+//!
+//! Nothing sleeps to let something else happen: [`eventually`] asks until it is so, and fails at its deadline; the
+//! origin's barriers decide orders. Every process dies with the test that started it. All ports are reserved by a
+//! listener until the moment they are handed over, so that two runs on one machine do not meet.
+
+mod client;
+mod gateway;
+mod load;
+mod map;
+mod metrics;
+mod origin;
+#[path = "../../origin/ports.rs"]
+mod ports;
+mod process;
+mod raw;
+mod rules;
+#[path = "../../origin/script.rs"]
+mod script;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use client::{Answer, Ask, Client};
+pub(crate) use gateway::{Gateway, gateway};
+pub(crate) use load::{Tally, load};
+pub(crate) use map::{keys, map, shares};
+pub(crate) use metrics::Metrics;
+pub(crate) use origin::{Origin, origin};
+pub(crate) use raw::{Raw, raw};
+pub(crate) use rules::{answer, on, text};
+pub(crate) use script::{Amount, Body, Close, Door, Framing, Step};
+
+/// How long anything may take that has to happen at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks until there is an answer; fails, saying what was awaited, after [`PATIENCE`].
+pub(crate) fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, ask).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// Asks until there is an answer or the time is over.
+pub(crate) fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let found = ask();
+        if found.is_some() || start.elapsed() >= limit {
+            return found;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,148 @@
+//! An origin process and what it can be asked to do.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command as Program, Stdio};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use super::PATIENCE;
+use super::process::Process;
+use super::script::{Close, Command, Connection, Counts, Door, Reply, Request, Rule};
+
+/// A running origin, known by its name on rings and in answers (`x-origin`).
+pub(crate) struct Origin {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    control: SocketAddr,
+    process: Process,
+    folder: TempDir,
+}
+
+/// Starts an origin of this name.
+pub(crate) fn origin(name: &str) -> Origin {
+    let folder = TempDir::new().unwrap();
+    let (process, address, control) = start(name, None, &folder);
+    Origin { name: name.to_owned(), address, control, process, folder }
+}
+
+fn start(name: &str, address: Option<SocketAddr>, folder: &TempDir) -> (Process, SocketAddr, SocketAddr) {
+    let mut program = Program::new(env!("CARGO_BIN_EXE_moorgate-test-origin"));
+    program.args(["--with-parent", "--name", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Some(address) = address {
+        program.args(["--listen", &address.to_string()]);
+    }
+    let mut process = Process::start(&format!("origin {name}"), &mut program, &folder.path().join("output"));
+    let mut line = String::new();
+    BufReader::new(process.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (data, control) = line.trim().split_once(' ').unwrap_or_else(|| panic!("origin {name} did not start"));
+    (process, data.parse().unwrap(), control.parse().unwrap())
+}
+
+impl Origin {
+    /// One command, one reply.
+    pub(crate) fn tell(&self, command: &Command) -> Reply {
+        let mut stream = TcpStream::connect_timeout(&self.control, PATIENCE).unwrap();
+        stream.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        let mut text = serde_json::to_vec(command).unwrap();
+        text.push(b'\n');
+        stream.write_all(&text).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        let reply = serde_json::from_str(&line).unwrap();
+        if let Reply::Mistake(mistake) = &reply {
+            panic!("origin {}: {mistake}", self.name);
+        }
+        reply
+    }
+
+    /// These rules instead of all others.
+    pub(crate) fn script(&self, rules: impl IntoIterator<Item = Rule>) {
+        self.tell(&Command::Rules(rules.into_iter().collect()));
+    }
+
+    /// Everything it saw, connection by connection.
+    pub(crate) fn seen(&self) -> Vec<Connection> {
+        match self.tell(&Command::Seen) {
+            Reply::Seen(seen) => seen,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The requests it saw, probes (`/healthz`) left out.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let all = self.seen().into_iter().flat_map(|connection| connection.requests);
+        let mut requests: Vec<Request> = all.filter(|request| !request.line.contains(" /healthz ")).collect();
+        requests.sort_by_key(|request| request.at_ms);
+        requests
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        match self.tell(&Command::Counts) {
+            Reply::Counts(counts) => counts,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many requests it saw, probes (`/healthz`) left out.
+    pub(crate) fn served(&self) -> u64 {
+        let counts = self.counts();
+        counts.requests - counts.by_path.get("/healthz").copied().unwrap_or(0)
+    }
+
+    pub(crate) fn forget(&self) {
+        self.tell(&Command::Forget);
+    }
+
+    /// Waits until that many requests for a path were seen.
+    pub(crate) fn await_requests(&self, path: &str, count: u64) {
+        let within_ms = u64::try_from(PATIENCE.as_millis()).unwrap();
+        let reply = self.tell(&Command::AwaitRequests { path: Some(path.to_owned()), count, within_ms });
+        assert!(matches!(reply, Reply::Done), "origin {}: no {count} requests for {path}", self.name);
+    }
+
+    /// Waits until that many requests stand at a barrier.
+    pub(crate) fn await_held(&self, name: &str, count: u64) {
+        let within_ms = u64::try_from(PATIENCE.as_millis()).unwrap();
+        let reply = self.tell(&Command::AwaitHeld { name: name.to_owned(), count, within_ms });
+        assert!(matches!(reply, Reply::Done), "origin {}: no {count} requests at `{name}`", self.name);
+    }
+
+    pub(crate) fn release(&self, name: &str) {
+        self.tell(&Command::Release(name.to_owned()));
+    }
+
+    /// Refuses connections from now on, or serves again.
+    pub(crate) fn door(&self, door: Door) {
+        self.tell(&Command::Door(door));
+    }
+
+    pub(crate) fn close_idle(&self, how: Close) {
+        self.tell(&Command::CloseIdle(how));
+    }
+
+    pub(crate) fn idle_close(&self, after_ms: Option<u64>) {
+        self.tell(&Command::IdleClose(after_ms));
+    }
+
+    /// Stops the process where it is (`SIGSTOP`): the kernel still accepts for it.
+    pub(crate) fn freeze(&self) {
+        self.process.signal(Signal::SIGSTOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.process.signal(Signal::SIGCONT);
+    }
+
+    /// Kills the process; its port refuses.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// A new process at the same address, which knows nothing of the old one's rules.
+    pub(crate) fn restart(&mut self) {
+        self.process.kill();
+        (self.process, self.address, self.control) = start(&self.name, Some(self.address), &self.folder);
+    }
+}

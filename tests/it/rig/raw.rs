@@ -1,0 +1,80 @@
+//! A client connection that sends exactly these bytes and sees exactly what comes back.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use super::PATIENCE;
+use super::client::Answer;
+
+/// A connection to a listener.
+pub(crate) struct Raw {
+    stream: BufReader<TcpStream>,
+}
+
+/// Connects.
+pub(crate) fn raw(to: SocketAddr) -> Raw {
+    Raw::connect(to).unwrap()
+}
+
+impl Raw {
+    pub(crate) fn connect(to: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.stream.get_ref().local_addr().unwrap()
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap();
+    }
+
+    /// May fail when the other side has closed.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes.as_ref())
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn finish(&mut self) {
+        self.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// The next answer to a request with this method.
+    pub(crate) fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
+        Answer::read(&mut self.stream, method)
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&mut self) -> Answer {
+        self.answer_to("GET").unwrap()
+    }
+
+    /// Everything up to the end of the connection; a reset counts as an end.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
+                panic!("the connection stays open: {error}")
+            }
+            _ => rest,
+        }
+    }
+
+    /// At least that many further bytes.
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// One line, without its end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.trim_end_matches(['\r', '\n']).to_owned()
+    }
+}
