@@ -1,1 +1,304 @@
 //! Origins serving the same thing, and what was learned of them.
+//!
+//! A [`Pool`] is compiled from its section of the file and never changes; what is learned of an origin is in its
+//! [`Origin`], which the next snapshot takes over by name. [`Pool::pick`] chooses, [`Pick::lease`] makes the choice
+//! an attempt that counts.
+
+mod lease;
+mod origin;
+mod pick;
+mod settings;
+mod tally;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use crate::balance::Ring;
+use crate::config::{self, Complaint, units};
+use crate::health::{Address, Board, Verdict};
+use crate::resilience::Budget;
+
+pub use lease::{Lease, Outcome};
+pub use origin::Origin;
+pub use pick::{Ask, Pass, Pick, Reason};
+pub use settings::{Connections, Protocol, Settings, Timeouts};
+pub use tally::{Summary, Tally};
+
+/// A compiled pool.
+#[derive(Debug)]
+pub struct Pool {
+    name: Arc<str>,
+    members: Vec<Member>,
+    ring: Ring,
+    board: Arc<Board>,
+    settings: Settings,
+    budget: Arc<Budget>,
+    /// `panic: keep`.
+    walks_in_panic: bool,
+    /// Connections open to all origins this pool ever had.
+    open: Arc<AtomicUsize>,
+}
+
+/// An origin as this snapshot has it.
+#[derive(Debug)]
+pub struct Member {
+    origin: Arc<Origin>,
+    weight: u32,
+    address: Address,
+    host: Option<Arc<str>>,
+}
+
+impl Pool {
+    /// Compiles the section of pool `name`. `previous` is the same pool in the snapshot before: its origins keep what
+    /// was learned of them, and origins new to it have to prove themselves first.
+    pub fn compile(
+        name: &str,
+        written: &config::Pool,
+        previous: Option<&Self>,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
+        let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
+        let known: HashMap<&str, &Member> =
+            previous.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
+        let newcomer = match (&written.health.probe, previous) {
+            (units::Off::On(_), Some(_)) => Verdict::Joining,
+            // Everything is assumed up at start and in a new pool, and without probes for good.
+            _ => Verdict::Up,
+        };
+        let fresh = |own: &str| Arc::new(Origin::new(Arc::clone(&name), Arc::from(own), newcomer, Arc::clone(&open)));
+        let compile = |one: &config::pool::Origin| {
+            let old = known.get(&*one.name);
+            Member {
+                origin: old.map_or_else(|| fresh(&one.name), |old| Arc::clone(&old.origin)),
+                weight: one.weight.into(),
+                address: Address::compile(&one.address, old.map(|old| &old.address)),
+                host: host_for(written, one),
+            }
+        };
+        let members: Vec<_> = written.origins.iter().map(compile).collect();
+        let ring = Ring::new(&members.iter().map(|member| (&**member.name(), member.weight)).collect::<Vec<_>>());
+        let board = Arc::new(Board::new(members.len()));
+        for (number, member) in members.iter().enumerate() {
+            member.origin.health().show_on(&board, number);
+        }
+        Ok(Self {
+            name,
+            members,
+            ring,
+            board,
+            settings: Settings::compile(written),
+            budget: Budget::compile(&written.retry_budget, previous.map(|previous| &previous.budget), now),
+            walks_in_panic: written.health.panic == config::pool::Panic::Keep,
+            open,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Its origins, in the order of the file. A member's number is its position here, and on the ring.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The member of this number.
+    pub fn member(&self, number: usize) -> Option<&Member> {
+        self.members.get(number)
+    }
+
+    /// The ring its members make.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// What holds for attempts.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The budget of its retries.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// How many members are usable.
+    pub fn usable_members(&self) -> usize {
+        self.board.usable()
+    }
+
+    /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
+    pub fn keeps_idle(&self) -> bool {
+        self.open.load(Relaxed) <= self.settings.connections.keepalive
+    }
+}
+
+impl Member {
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        self.origin.name()
+    }
+
+    /// Its live state.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
+
+    /// Its units of weight.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The Host header it is to see; `None`: the one the client sent.
+    pub fn host(&self) -> Option<&Arc<str>> {
+        self.host.as_ref()
+    }
+}
+
+/// The Host header for one origin.
+fn host_for(pool: &config::Pool, origin: &config::pool::Origin) -> Option<Arc<str>> {
+    match &pool.host {
+        config::pool::Host::Preserve => None,
+        config::pool::Host::Literal(host) => Some(Arc::from(&**host)),
+        // A path is no host: what a client without a better name would send.
+        config::pool::Host::Address => Some(match &origin.address {
+            units::Address::Unix(_) => Arc::from("localhost"),
+            address => Arc::from(&*address.to_string()),
+        }),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::config::pool as written;
+    use crate::config::units::{Duration, Off, Percent, Rate};
+
+    /// A section that names these origins, all of weight 1; names that are no addresses are at one port each.
+    pub(super) fn section(names: &[&str]) -> config::Pool {
+        let seconds = |n| Duration(std::time::Duration::from_secs(n));
+        let origin = |name: &&str| written::Origin {
+            address: units::Address::Ip(format!("127.0.0.1:{}", port(name)).parse().unwrap()),
+            name: (*name).to_owned(),
+            weight: 1,
+        };
+        let probe = written::Probe { interval: seconds(2), timeout: seconds(1), http: None, rise: 2, fall: 3 };
+        config::Pool {
+            balance: written::Balance {
+                algorithm: written::Algorithm::Hash,
+                key: "{path}".to_owned(),
+                on_missing: written::OnMissing::Spread,
+            },
+            args: written::Args::All,
+            origins: names.iter().map(origin).collect(),
+            protocol: written::Protocol::Http1,
+            host: written::Host::Preserve,
+            timeouts: written::Timeouts::default(),
+            connections: written::Connections {
+                keepalive: 2,
+                keepalive_timeout: seconds(15),
+                max_requests: Off::On(1000),
+                max_age: Off::Off,
+            },
+            retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
+            health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
+        }
+    }
+
+    fn port(name: &str) -> u32 {
+        1024 + name.bytes().fold(0, |sum, byte| (sum * 31 + u32::from(byte)) % 50_000)
+    }
+
+    pub(super) fn compiled(section: &config::Pool, previous: Option<&Pool>) -> Pool {
+        Pool::compile("p", section, previous, Instant::now()).unwrap()
+    }
+
+    pub(super) fn pool(names: &[&str]) -> Pool {
+        compiled(&section(names), None)
+    }
+
+    pub(super) fn only_origin(pool: &Pool) -> &Arc<Origin> {
+        pool.members()[0].origin()
+    }
+
+    pub(super) fn pick_any(pool: &Pool) -> Pick {
+        pool.pick(&Ask { hash: None, tried: &[] }, &mut Rng::with_seed(1)).unwrap()
+    }
+
+    fn verdicts(pool: &Pool) -> Vec<(&str, &str)> {
+        pool.members().iter().map(|member| (&**member.name(), member.origin().verdict().as_str())).collect()
+    }
+
+    #[test]
+    fn everything_is_assumed_up_at_start() {
+        let pool = pool(&["a", "b"]);
+        assert_eq!(verdicts(&pool), [("a", "up"), ("b", "up")]);
+        assert_eq!(pool.usable_members(), 2);
+    }
+
+    #[test]
+    fn origin_new_to_a_running_pool_is_joining_unless_there_are_no_probes() {
+        let old = pool(&["a"]);
+        let grown = compiled(&section(&["b", "a"]), Some(&old));
+        assert_eq!(verdicts(&grown), [("b", "joining"), ("a", "up")]);
+        assert_eq!(grown.usable_members(), 1);
+        let mut unprobed = section(&["a", "b"]);
+        unprobed.health.probe = Off::Off;
+        assert_eq!(verdicts(&compiled(&unprobed, Some(&old))), [("a", "up"), ("b", "up")]);
+    }
+
+    #[test]
+    fn reload_keeps_what_was_learned_whatever_else_it_changes() {
+        let old = pool(&["a", "b"]);
+        old.members()[0].origin().health().publish(Verdict::Down);
+        let mut changed = section(&["b", "a"]);
+        changed.origins[1].weight = 7;
+        changed.origins[1].address = units::Address::Ip("127.0.0.9:9".parse().unwrap());
+        let new = compiled(&changed, Some(&old));
+        assert!(Arc::ptr_eq(old.members()[0].origin(), new.members()[1].origin()));
+        assert_eq!(verdicts(&new), [("b", "up"), ("a", "down")]);
+        assert_eq!(new.members()[1].address().endpoint().unwrap().to_string(), "127.0.0.9:9", "moves at once");
+        assert_eq!((new.members()[1].weight(), new.usable_members()), (7, 1));
+        old.members()[0].origin().health().publish(Verdict::Up);
+        assert_eq!((old.usable_members(), new.usable_members()), (2, 2), "both snapshots see one state");
+    }
+
+    #[test]
+    fn no_connection_is_kept_idle_above_keepalive_even_across_a_reload() {
+        let old = pool(&["a"]);
+        let new = compiled(&section(&["a", "b"]), Some(&old));
+        (0..2).for_each(|_| new.members()[0].origin().connection_opened());
+        assert!(new.keeps_idle());
+        new.members()[1].origin().connection_opened();
+        assert!(!new.keeps_idle() && !old.keeps_idle());
+        new.members()[0].origin().connection_closed();
+        assert!(new.keeps_idle());
+    }
+
+    #[test]
+    fn host_is_the_clients_a_literal_or_the_address() {
+        let host = |host: written::Host, address: units::Address| {
+            let mut section = section(&["a"]);
+            section.host = host;
+            section.origins[0].address = address;
+            compiled(&section, None).members()[0].host().map(ToString::to_string)
+        };
+        let ip = || units::Address::Ip("127.0.0.1:8080".parse().unwrap());
+        assert_eq!(host(written::Host::Preserve, ip()), None);
+        assert_eq!(host(written::Host::Literal("x.example".to_owned()), ip()).unwrap(), "x.example");
+        assert_eq!(host(written::Host::Address, ip()).unwrap(), "127.0.0.1:8080");
+        assert_eq!(host(written::Host::Address, units::Address::Unix("/s".into())).unwrap(), "localhost");
+    }
+}

@@ -1,0 +1,161 @@
+//! An attempt at an origin, from its choice to its end.
+//!
+//! A lease counts as in flight until it is finished or dropped; dropped means that nothing was learned. Its success
+//! path takes no lock; a failure takes the short one of the origin's health.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::health::{Endpoint, Live};
+use crate::resilience::Class;
+
+use super::{Origin, Pass, Pick};
+
+/// The permission to make one attempt at an origin.
+#[derive(Debug)]
+#[must_use = "an attempt is in flight only while its lease is held"]
+pub struct Lease {
+    origin: Arc<Origin>,
+    endpoint: Endpoint,
+    pass: Pass,
+    /// What was hashed, or drawn if there was nothing to hash.
+    key: u32,
+    began: Instant,
+    answer: Option<(u16, Instant)>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer of this status, whole as far as the origin is concerned.
+    Answered {
+        /// The status.
+        status: u16,
+    },
+    /// With this failure.
+    Failed(Class),
+    /// By us or the client, before its end.
+    Abandoned,
+}
+
+impl Lease {
+    pub(super) fn new(pick: Pick, now: Instant) -> Self {
+        let Pick { origin, endpoint, pass, key, .. } = pick;
+        origin.enter();
+        Self { origin, endpoint, pass, key, began: now, answer: None }
+    }
+
+    /// The origin.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
+
+    /// Where to connect to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The pass that took the origin.
+    pub fn pass(&self) -> Pass {
+        self.pass
+    }
+
+    /// What was hashed, or drawn if there was nothing to hash.
+    pub fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// When the attempt began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// A header came, any header: the origin lives. To be called when it comes, since an answer may run for hours;
+    /// [`finish`](Self::finish) does it if nobody did.
+    pub fn answered(&mut self, status: u16, now: Instant) {
+        if self.answer.is_none() {
+            self.answer = Some((status, now));
+            self.health().answered(now);
+        }
+    }
+
+    /// The attempt ended.
+    pub fn finish(mut self, outcome: Outcome, now: Instant) {
+        let error = match outcome {
+            Outcome::Abandoned => return,
+            Outcome::Answered { status } => {
+                self.answered(status, now);
+                status >= 500
+            }
+            // Failures of ours or of the client say nothing about the origin.
+            Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
+            Outcome::Failed(_) => true,
+        };
+        let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
+        self.origin.tally().record(error, took, now);
+    }
+
+    fn health(&self) -> &Live {
+        self.origin.health()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.origin.leave();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::pool::tests::{only_origin, pick_any, pool};
+
+    #[test]
+    fn every_lease_gives_back_what_it_took() {
+        let pool = pool(&["a"]);
+        let origin = only_origin(&pool);
+        let now = Instant::now();
+        let outcomes =
+            [Outcome::Answered { status: 200 }, Outcome::Failed(Class::Reset), Outcome::Abandoned].into_iter();
+        let leases: Vec<_> = outcomes.map(|outcome| (pick_any(&pool).lease(now), outcome)).collect();
+        let dropped = pick_any(&pool).lease(now);
+        assert_eq!(origin.in_flight(), 4);
+        drop(dropped);
+        for (lease, outcome) in leases {
+            lease.finish(outcome, now);
+        }
+        assert_eq!(origin.in_flight(), 0);
+    }
+
+    #[test]
+    fn failures_of_ours_and_of_clients_count_against_nobody() {
+        let pool = pool(&["a"]);
+        let now = Instant::now();
+        for class in [Class::LocalLimit, Class::ClientGone, Class::ClientTimeout] {
+            pick_any(&pool).lease(now).finish(Outcome::Failed(class), now);
+        }
+        pick_any(&pool).lease(now).finish(Outcome::Abandoned, now);
+        assert_eq!(only_origin(&pool).tally().attempts(), 0);
+        pick_any(&pool).lease(now).finish(Outcome::Failed(Class::Reset), now);
+        pick_any(&pool).lease(now).finish(Outcome::Answered { status: 500 }, now);
+        let tally = only_origin(&pool).tally();
+        assert_eq!((tally.attempts(), tally.errors()), (2, 2));
+    }
+
+    #[test]
+    fn time_to_the_header_counts_and_not_the_time_of_the_body() {
+        let pool = pool(&["a"]);
+        let now = Instant::now();
+        let mut lease = pick_any(&pool).lease(now);
+        lease.answered(200, now + Duration::from_millis(20));
+        lease.finish(Outcome::Answered { status: 200 }, now + Duration::from_secs(900));
+        let origin = only_origin(&pool);
+        assert_eq!(origin.health().last_answer(), Some(now + Duration::from_millis(20)));
+        let p50 = origin.tally().summary(now + Duration::from_secs(900)).p50.unwrap();
+        assert!((18..=22).contains(&p50.as_millis()), "{p50:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! How do attempts at an origin go? Totals since it is known, and error ratio and times of about the last minute.
+//!
+//! Totals are exact. The recent figures are for people looking at `/status`: they are taken under a lock that is only
+//! tried, so that no attempt ever waits, and one that meets another there goes uncounted in them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+/// Half of the time that recent figures look back at most.
+const SPAN: Duration = Duration::from_secs(30);
+/// Times are told apart down to this.
+const GRAIN: Duration = Duration::from_micros(100);
+/// Times above this count as this much.
+const LONGEST: u64 = 3600 * 10_000;
+
+/// Counts of attempts.
+#[derive(Debug, Default)]
+pub struct Tally {
+    attempts: AtomicU64,
+    errors: AtomicU64,
+    recent: Mutex<Recent>,
+}
+
+/// The last minute, as far as anything happened in it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Summary {
+    /// Part of the attempts that failed or were answered with 5xx.
+    pub error_ratio: Option<f64>,
+    /// Half of the answers took no longer to their header.
+    pub p50: Option<Duration>,
+    /// All but one in a hundred answers took no longer to their header.
+    pub p99: Option<Duration>,
+}
+
+impl Tally {
+    /// All attempts that came to an end.
+    pub fn attempts(&self) -> u64 {
+        self.attempts.load(Relaxed)
+    }
+
+    /// Those that failed or were answered with 5xx.
+    pub fn errors(&self) -> u64 {
+        self.errors.load(Relaxed)
+    }
+
+    /// The last minute.
+    pub fn summary(&self, now: Instant) -> Summary {
+        let mut recent = self.recent.lock();
+        recent.turn(now);
+        recent.summary()
+    }
+
+    /// An attempt ended; `took`: time to the answer's header, if one came.
+    pub(super) fn record(&self, error: bool, took: Option<Duration>, now: Instant) {
+        self.attempts.fetch_add(1, Relaxed);
+        self.errors.fetch_add(u64::from(error), Relaxed);
+        if let Some(mut recent) = self.recent.try_lock() {
+            recent.turn(now);
+            recent.this.record(error, took);
+        }
+    }
+}
+
+/// Two spans, the older one whole: what is told covers one to two of them.
+#[derive(Debug, Default)]
+struct Recent {
+    began: Option<Instant>,
+    this: Span,
+    last: Span,
+}
+
+#[derive(Debug, Default)]
+struct Span {
+    attempts: u64,
+    errors: u64,
+    /// Made with the first answer: an origin without traffic costs nothing.
+    times: Option<Histogram<u32>>,
+}
+
+impl Recent {
+    fn turn(&mut self, now: Instant) {
+        let age = self.began.map_or(Duration::MAX, |began| now.saturating_duration_since(began));
+        if age < SPAN {
+            return;
+        }
+        let this = std::mem::take(&mut self.this);
+        self.last = if age < SPAN * 2 { this } else { Span::default() };
+        self.began = Some(now);
+    }
+
+    fn summary(&self) -> Summary {
+        let (attempts, errors) = (self.this.attempts + self.last.attempts, self.this.errors + self.last.errors);
+        let mut times = self.this.times.clone().or_else(|| self.last.times.clone());
+        if let (Some(times), Some(_), Some(last)) = (&mut times, &self.this.times, &self.last.times) {
+            // Equal bounds: adding cannot fail.
+            let _ = times.add(last);
+        }
+        let at = |q| times.as_ref().map(|times| GRAIN * u32::try_from(times.value_at_quantile(q)).unwrap_or(u32::MAX));
+        Summary { error_ratio: (attempts > 0).then(|| errors as f64 / attempts as f64), p50: at(0.5), p99: at(0.99) }
+    }
+}
+
+impl Span {
+    fn record(&mut self, error: bool, took: Option<Duration>) {
+        self.attempts += 1;
+        self.errors += u64::from(error);
+        let Some(took) = took else { return };
+        // One digit: within 6 % at a kilobyte an origin.
+        let new = || Histogram::new_with_max(LONGEST, 1).ok();
+        if self.times.is_none() {
+            self.times = new();
+        }
+        if let Some(times) = &mut self.times {
+            times.saturating_record((took.as_micros() / GRAIN.as_micros()).max(1) as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_happened_says_nothing() {
+        assert_eq!(Tally::default().summary(Instant::now()), Summary::default());
+    }
+
+    #[test]
+    fn summary_tells_ratio_median_and_tail() {
+        let (tally, now) = (Tally::default(), Instant::now());
+        for ms in (1..=99).chain(1..=99) {
+            tally.record(false, Some(Duration::from_millis(ms)), now);
+        }
+        tally.record(true, Some(Duration::from_secs(2)), now);
+        tally.record(true, None, now);
+        let summary = tally.summary(now);
+        assert_eq!(summary.error_ratio, Some(0.01));
+        let (p50, p99) = (summary.p50.unwrap().as_millis(), summary.p99.unwrap().as_millis());
+        assert!((45..=55).contains(&p50), "{p50}");
+        assert!((92..=106).contains(&p99), "{p99}");
+        assert_eq!((tally.attempts(), tally.errors()), (200, 2));
+    }
+
+    #[test]
+    fn recent_figures_are_forgotten_after_two_spans_and_totals_are_not() {
+        let (tally, now) = (Tally::default(), Instant::now());
+        tally.record(true, Some(GRAIN), now);
+        assert_eq!(tally.summary(now + SPAN).error_ratio, Some(1.0));
+        assert_eq!(tally.summary(now + SPAN * 2).error_ratio, None);
+        assert_eq!(tally.attempts(), 1);
+        tally.record(false, Some(GRAIN), now + SPAN * 10);
+        assert_eq!(tally.summary(now + SPAN * 10).error_ratio, Some(0.0));
+    }
+}
