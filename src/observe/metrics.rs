@@ -158,6 +158,11 @@ impl Metrics {
         self.0.access_log_dropped.add(lines);
     }
 
+    /// How many were lost so far.
+    pub fn access_log_lost(&self) -> u64 {
+        self.0.access_log_dropped.value()
+    }
+
     /// All series in Prometheus' text format.
     pub fn encode(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.0.registry.gather())

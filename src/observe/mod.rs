@@ -3,13 +3,16 @@
 //! The data plane tells this room facts: the meters count them with a few relaxed atomic additions, and the
 //! access log turns a [`Record`] into a line without ever waiting for a disk. Nothing here decides anything.
 
+pub mod access_log;
 mod interned;
 mod meters;
 mod metrics;
 mod record;
 mod request_id;
 mod series;
+mod text;
 
+pub use access_log::AccessLog;
 pub use meters::{
     ConnectionOpen, ListenerMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters, RouteTimes,
 };
