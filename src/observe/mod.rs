@@ -5,6 +5,7 @@
 
 pub mod access_log;
 mod interned;
+pub mod log;
 mod meters;
 mod metrics;
 mod record;
