@@ -1,1 +1,306 @@
-//! What does the gateway say of itself to its operator?
+//! The admin address and the control socket: how the process is asked what it does, and told to reload.
+//!
+//! Served on a thread of its own until the process exits, draining or not. What is asked is answered by closures
+//! ([`Gateway`]), so that this room neither knows who is ready nor who writes snapshots.
+
+mod answer;
+mod serve;
+mod socket;
+mod status;
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use crate::config::Process;
+use crate::config::units::Off;
+use crate::lifecycle::{ReloadAsk, ReloadOutcome};
+use socket::Claim;
+pub use socket::{SocketError, default_path};
+pub use status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
+
+/// An answer that is still being worked out.
+pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What the rest of the process answers, each in a moment except for the reload.
+pub struct Gateway {
+    /// Is it ready for requests, and if not, why? Asking counts: a lame duck waits for who asks.
+    pub ready: Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>,
+    /// All metrics as text.
+    pub metrics: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
+    /// What `/status` shows.
+    pub status: Box<dyn Fn() -> Status + Send + Sync>,
+    /// The configuration in force, every default filled in.
+    pub config: Box<dyn Fn() -> String + Send + Sync>,
+    /// Reloads the file.
+    pub reload: Arc<dyn Fn(ReloadAsk) -> Later<ReloadOutcome> + Send + Sync>,
+}
+
+/// Where it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The admin address, if there is one.
+    pub address: Option<SocketAddr>,
+    /// The control socket.
+    pub socket: SocketPlace,
+}
+
+/// Where the control socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocketPlace {
+    /// Nowhere.
+    Off,
+    /// At the default path of the user; a folder that cannot be written is no reason not to start.
+    Default,
+    /// Here.
+    At(PathBuf),
+}
+
+impl Settings {
+    /// As the `process` section says.
+    pub fn of(process: &Process) -> Self {
+        let socket = match &process.control_socket {
+            None => SocketPlace::Default,
+            Some(Off::Off) => SocketPlace::Off,
+            Some(Off::On(path)) => SocketPlace::At(path.clone()),
+        };
+        Self { address: process.admin.on().map(|admin| admin.address), socket }
+    }
+}
+
+/// Why nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The admin address cannot be had.
+    #[error("admin address {address}: {source}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The control socket cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The thread cannot be started.
+    #[error("admin: {0}")]
+    Thread(io::Error),
+}
+
+/// Sockets that are taken and not yet served.
+#[derive(Debug)]
+pub struct Bound {
+    network: Option<TcpListener>,
+    local: Option<(Claim, UnixListener)>,
+}
+
+impl Bound {
+    /// Takes the admin address and the control socket; who asks has to wait until [`Bound::serve`].
+    pub fn new(settings: &Settings) -> Result<Self, StartError> {
+        let local = match &settings.socket {
+            SocketPlace::Off => None,
+            SocketPlace::At(path) => Some(Claim::new(path)?),
+            SocketPlace::Default => at_default_path()?,
+        };
+        Ok(Self { network: settings.address.map(listen).transpose()?, local })
+    }
+
+    /// The admin address, its port known.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.network.as_ref()?.local_addr().ok()
+    }
+
+    /// Answers on a thread of its own until the answer is dropped.
+    pub fn serve(self, gateway: Gateway) -> Result<Admin, StartError> {
+        let gateway = Arc::new(gateway);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+        let (claim, local) = self.local.unzip();
+        if let Some(listener) = self.network {
+            listener.set_nonblocking(true).map_err(StartError::Thread)?;
+            let _inside = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Thread)?;
+            runtime.spawn(serve::network(listener, Arc::clone(&gateway)));
+        }
+        if let Some(listener) = local {
+            listener.set_nonblocking(true).map_err(StartError::Thread)?;
+            let _inside = runtime.enter();
+            let listener = tokio::net::UnixListener::from_std(listener).map_err(StartError::Thread)?;
+            runtime.spawn(serve::local(listener, gateway));
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::Builder::new().name("admin".into()).spawn(move || {
+            // Ends by an error: nobody ever sends.
+            let _ = runtime.block_on(stopped);
+        });
+        Ok(Admin { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?), claim })
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).map_err(|source| StartError::Address { address, source })
+}
+
+fn at_default_path() -> Result<Option<(Claim, UnixListener)>, StartError> {
+    let Some(path) = default_path() else {
+        log::info!("no control socket: neither root nor XDG_RUNTIME_DIR");
+        return Ok(None);
+    };
+    match Claim::new(&path) {
+        Err(error @ SocketError::System { .. }) => {
+            log::warn!("no control socket: {error}");
+            Ok(None)
+        }
+        claimed => Ok(Some(claimed?)),
+    }
+}
+
+/// The admin room at work. Dropping it closes its sockets and removes the control socket.
+#[derive(Debug)]
+pub struct Admin {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    claim: Option<Claim>,
+}
+
+impl Admin {
+    /// Removes the control socket, for an exit that drops nothing.
+    pub fn remove_socket(&mut self) {
+        self.claim = None;
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.stop = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the admin thread had panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lifecycle::InForce;
+
+    fn gateway() -> Gateway {
+        Gateway {
+            ready: Box::new(|| Ok(())),
+            metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
+            status: Box::new(Status::default),
+            config: Box::new(|| "version: 1\n".into()),
+            reload: Arc::new(|_| Box::pin(async { ReloadOutcome::Unchanged(InForce::default()) })),
+        }
+    }
+
+    fn start(folder: &tempfile::TempDir) -> (Admin, SocketAddr, PathBuf) {
+        let path = folder.path().join("control.sock");
+        let settings = Settings { address: Some(([127, 0, 0, 1], 0).into()), socket: SocketPlace::At(path.clone()) };
+        let bound = Bound::new(&settings).unwrap();
+        let address = bound.address().unwrap();
+        (bound.serve(gateway()).unwrap(), address, path)
+    }
+
+    fn exchange(mut stream: impl Read + Write, request: &str) -> String {
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn tcp(address: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    #[test]
+    fn both_doors_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, address, path) = start(&folder);
+        let ask = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        for answer in [exchange(tcp(address), ask), exchange(UnixStream::connect(&path).unwrap(), ask)] {
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\nmoorgate_generation 1\n"), "{answer}");
+            assert!(!answer.to_lowercase().contains("pingora"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_reload_is_asked_for_and_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, _, path) = start(&folder);
+        let ask = "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let answer = exchange(UnixStream::connect(&path).unwrap(), ask);
+        assert!(answer.contains("\"result\":\"unchanged\""), "{answer}");
+    }
+
+    #[test]
+    fn a_connection_is_kept_for_the_next_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, address, _) = start(&folder);
+        let two = "HEAD /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut stream = tcp(address);
+        for _ in 0..3 {
+            stream.write_all(two.as_bytes()).unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            assert!(String::from_utf8(head).unwrap().contains("200 OK"));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_a_bad_request_without_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, address, _) = start(&folder);
+        let answer = exchange(tcp(address), "NONSENSE\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+        assert!(!answer.to_lowercase().contains("pingora"), "{answer}");
+    }
+
+    #[test]
+    fn silent_clients_do_not_keep_others_from_the_control_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, address, path) = start(&folder);
+        let _silent: Vec<_> = (0..100).map(|_| tcp(address)).collect();
+        let ask = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        assert!(exchange(UnixStream::connect(&path).unwrap(), ask).ends_with("ok\n"));
+        assert!(exchange(tcp(address), ask).ends_with("ok\n"));
+    }
+
+    #[test]
+    fn the_end_closes_the_doors() {
+        let folder = tempfile::tempdir().unwrap();
+        let (admin, address, path) = start(&folder);
+        let _silent = tcp(address);
+        drop(admin);
+        assert!(!path.exists());
+        assert!(TcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn an_address_in_use_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let settings = Settings { address: Some(address), socket: SocketPlace::Off };
+        let error = Bound::new(&settings).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("admin address {address}: ")), "{error}");
+    }
+}

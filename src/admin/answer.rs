@@ -1,0 +1,252 @@
+//! What does the admin address answer to whom? From a question to an answer, without sockets.
+//!
+//! Always holds: only a caller on this machine changes anything, and never one that a web page sent: a POST with an
+//! Origin header, or for a host that is not this one, is refused.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Gateway;
+use crate::lifecycle::{ReloadAsk, ReloadOutcome};
+
+/// Where a question came in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Door {
+    /// The control socket: whoever may open it may do everything.
+    Socket,
+    /// The admin address.
+    Network {
+        /// Who asks.
+        peer: SocketAddr,
+        /// The address it asked.
+        local: SocketAddr,
+    },
+}
+
+/// What a request says that matters here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) door: Door,
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) query: &'a str,
+    /// The Host header.
+    pub(super) host: Option<&'a str>,
+    /// Does it carry an Origin header?
+    pub(super) origin: bool,
+}
+
+/// Status, type and body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) kind: &'static str,
+    /// The methods that would do, when this one does not.
+    pub(super) allow: Option<&'static str>,
+    pub(super) body: Vec<u8>,
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+
+impl Answer {
+    fn new(status: u16, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, kind, allow: None, body: body.into() }
+    }
+
+    /// A short answer for people, with its line end.
+    pub(super) fn text(status: u16, text: &str) -> Self {
+        Self::new(status, TEXT, format!("{text}\n"))
+    }
+
+    fn json(status: u16, value: &impl serde::Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self::new(status, JSON, body),
+            Err(error) => Self::text(500, &error.to_string()),
+        }
+    }
+}
+
+/// Answers a question, running the reload it may ask for.
+pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer {
+    if question.method == "POST" && (question.origin || question.is_foreign()) {
+        return Answer::text(403, "a web page may not do this");
+    }
+    let reads = matches!(question.method, "GET" | "HEAD");
+    match question.path {
+        "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
+        "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
+        "/reload" if question.method != "POST" => not_allowed("POST"),
+        "/reload" if !question.door.is_local() => Answer::text(403, "only from this machine"),
+        "/reload" => reload(gateway, question.query).await,
+        _ => Answer::text(404, "not found"),
+    }
+}
+
+fn not_allowed(allow: &'static str) -> Answer {
+    Answer { allow: Some(allow), ..Answer::text(405, "method not allowed") }
+}
+
+fn page(gateway: &Gateway, path: &str) -> Answer {
+    match path {
+        "/livez" => Answer::text(200, "ok"),
+        "/readyz" => match (gateway.ready)() {
+            Ok(()) => Answer::text(200, "ready"),
+            Err(why) => Answer::text(503, why),
+        },
+        "/metrics" => match (gateway.metrics)() {
+            Ok(text) => Answer::new(200, crate::observe::CONTENT_TYPE, text),
+            Err(why) => Answer::text(500, &why),
+        },
+        "/status" => Answer::json(200, &(gateway.status)()),
+        _ => Answer::new(200, YAML, (gateway.config)()),
+    }
+}
+
+async fn reload(gateway: &Gateway, query: &str) -> Answer {
+    let keep_process = query.split('&').any(|pair| matches!(pair, "keep_process" | "keep_process=true"));
+    let outcome = (gateway.reload)(ReloadAsk { keep_process }).await;
+    let status = match outcome {
+        ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) => 200,
+        ReloadOutcome::Refused { .. } => 422,
+        ReloadOutcome::Failed { .. } => 503,
+    };
+    Answer::json(status, &outcome)
+}
+
+impl Door {
+    fn is_local(&self) -> bool {
+        match self {
+            Self::Socket => true,
+            Self::Network { peer, .. } => peer.ip().to_canonical().is_loopback(),
+        }
+    }
+}
+
+impl Question<'_> {
+    /// Does it name a host that is not this one? A browser sends the name it looked up, whatever that led to.
+    fn is_foreign(&self) -> bool {
+        match (self.door, self.host) {
+            (Door::Socket, _) | (_, None) => false,
+            (Door::Network { local, .. }, Some(host)) => !names_this_host(host, local.ip()),
+        }
+    }
+}
+
+fn names_this_host(host: &str, local: IpAddr) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>().map(|address| address.to_canonical());
+    name.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.is_loopback() || address == local.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::lifecycle::InForce;
+
+    fn gateway() -> Gateway {
+        Gateway {
+            ready: Box::new(|| Err("draining")),
+            metrics: Box::new(|| Ok("m 1\n".into())),
+            status: Box::new(super::super::Status::default),
+            config: Box::new(|| "version: 1\n".into()),
+            reload: Arc::new(|ask| {
+                let outcome = if ask.keep_process {
+                    ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
+                } else {
+                    ReloadOutcome::Applied(InForce::default())
+                };
+                Box::pin(async { outcome })
+            }),
+        }
+    }
+
+    fn from(peer: &str, method: &'static str, path: &'static str) -> Question<'static> {
+        let (peer, local) = (peer.parse().unwrap(), "127.0.0.1:9180".parse().unwrap());
+        let door = Door::Network { peer, local };
+        Question { door, method, path, query: "", host: Some("localhost:9180"), origin: false }
+    }
+
+    fn local(method: &'static str, path: &'static str) -> Question<'static> {
+        from("127.0.0.1:999", method, path)
+    }
+
+    fn status(question: &Question<'_>) -> u16 {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(answer(&gateway(), question)).status
+    }
+
+    #[test]
+    fn every_page_is_there_and_nothing_else() {
+        for (path, expected) in
+            [("/livez", 200), ("/readyz", 503), ("/metrics", 200), ("/status", 200), ("/config", 200), ("/drain", 404)]
+        {
+            assert_eq!(status(&local("GET", path)), expected, "{path}");
+            assert_eq!(status(&local("HEAD", path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_one() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let allow = |question: Question<'_>| runtime.block_on(answer(&gateway(), &question)).allow;
+        assert_eq!(status(&local("DELETE", "/status")), 405);
+        assert_eq!(status(&local("GET", "/reload")), 405);
+        assert_eq!(allow(local("POST", "/status")), Some("GET, HEAD"));
+        assert_eq!(allow(local("GET", "/reload")), Some("POST"));
+    }
+
+    #[test]
+    fn a_reload_is_answered_as_it_ended() {
+        assert_eq!(status(&local("POST", "/reload")), 200);
+        assert_eq!(status(&Question { query: "keep_process=true", ..local("POST", "/reload") }), 422);
+    }
+
+    #[test]
+    fn only_this_machine_may_change_anything() {
+        assert_eq!(status(&from("10.0.0.7:999", "POST", "/reload")), 403);
+        assert_eq!(status(&from("10.0.0.7:999", "GET", "/status")), 200);
+        assert_eq!(status(&from("[::1]:999", "POST", "/reload")), 200);
+        assert_eq!(status(&from("[::ffff:127.0.0.1]:999", "POST", "/reload")), 200);
+        assert_eq!(status(&Question { door: Door::Socket, ..local("POST", "/reload") }), 200);
+    }
+
+    #[test]
+    fn a_web_page_may_change_nothing() {
+        assert_eq!(status(&Question { origin: true, ..local("POST", "/reload") }), 403);
+        assert_eq!(status(&Question { origin: true, door: Door::Socket, ..local("POST", "/reload") }), 403);
+        for (host, expected) in [
+            ("evil.example:9180", 403),
+            ("localhost", 200),
+            ("LOCALHOST:1", 200),
+            ("127.0.0.1:9180", 200),
+            ("[::1]:9180", 200),
+            ("192.0.2.1", 403),
+            ("localhost.evil.example", 403),
+        ] {
+            assert_eq!(status(&Question { host: Some(host), ..local("POST", "/reload") }), expected, "{host}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_name_but_localhost_is_this_host(name in "[a-z][a-z0-9.-]{0,30}(:[0-9]{1,5})?") {
+            let bare = name.split(':').next().unwrap_or_default().to_owned();
+            prop_assert_eq!(names_this_host(&name, IpAddr::from([127, 0, 0, 1])), bare == "localhost");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Connections to the admin address and the control socket: accepted, answered, and never for longer than they may.
+//!
+//! Served by our own loop on a thread of its own, so that it goes on while the data plane drains or is busy. Slow
+//! or many clients cost a bounded number of connections: each request has a deadline, and a connection is kept for
+//! another one only while there is room. The control socket has room of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pingora_core::protocols::Stream;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::l4::stream::Stream as Socket;
+use pingora_http::ResponseHeader;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::Gateway;
+use super::answer::{Answer, Door, Question, answer};
+
+/// Connections to the admin address at most.
+const NETWORK: usize = 64;
+
+/// Connections to the control socket at most.
+const LOCAL: usize = 16;
+
+/// With fewer places left than this no connection is kept for another request.
+const CROWDED: usize = 8;
+
+/// For the header of a first request.
+const HEADER: Duration = Duration::from_secs(5);
+
+/// For a further request to begin and to be read.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// For an answer to be worked out and taken by the client; a reload waits two seconds for a file that is being
+/// written.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long nothing is accepted after an error such as "no descriptors left".
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections to the admin address until the runtime ends.
+pub(super) async fn network(listener: TcpListener, gateway: Arc<Gateway>) {
+    let room = Arc::new(Semaphore::new(NETWORK));
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let Ok((stream, peer)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let local = stream.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let place = Place { permit, room: Arc::clone(&room), door: Door::Network { peer, local } };
+        tokio::spawn(connection(Box::new(Socket::from(stream)), place, Arc::clone(&gateway)));
+    }
+}
+
+/// Accepts connections to the control socket until the runtime ends.
+pub(super) async fn local(listener: UnixListener, gateway: Arc<Gateway>) {
+    let room = Arc::new(Semaphore::new(LOCAL));
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let place = Place { permit, room: Arc::clone(&room), door: Door::Socket };
+        tokio::spawn(connection(Box::new(Socket::from(stream)), place, Arc::clone(&gateway)));
+    }
+}
+
+/// A connection's place among those that may be open.
+struct Place {
+    #[allow(dead_code, reason = "held for its Drop")]
+    permit: OwnedSemaphorePermit,
+    room: Arc<Semaphore>,
+    door: Door,
+}
+
+/// Answers requests until the client leaves, is too slow, or its place is needed.
+async fn connection(mut stream: Stream, place: Place, gateway: Arc<Gateway>) {
+    let mut patience = HEADER;
+    while let Some(kept) = one_request(stream, patience, &place, &gateway).await {
+        stream = kept;
+        patience = IDLE;
+    }
+}
+
+/// Answers one request; the connection when there may be another.
+async fn one_request(stream: Stream, patience: Duration, place: &Place, gateway: &Gateway) -> Option<Stream> {
+    let mut session = ServerSession::new_http1(stream);
+    match timeout(patience, session.read_request()).await {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) | Err(_) => return None,
+        Ok(Err(_)) => {
+            let refused = Answer::text(400, "bad request");
+            let _ = timeout(HEADER, write(&mut session, &refused, true)).await;
+            return None;
+        }
+    }
+    let crowded = place.room.available_permits() < CROWDED;
+    if crowded || !session.is_body_empty() {
+        session.set_keepalive(None);
+    }
+    timeout(ANSWER, respond(session, place.door, gateway)).await.ok().flatten()
+}
+
+async fn respond(mut session: ServerSession, door: Door, gateway: &Gateway) -> Option<Stream> {
+    let header = session.req_header();
+    let text = |name: &str| header.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let host = text("host");
+    let question = Question {
+        door,
+        method: header.method.as_str(),
+        path: header.uri.path(),
+        query: header.uri.query().unwrap_or_default(),
+        host: host.as_deref(),
+        origin: header.headers.contains_key("origin"),
+    };
+    let head = question.method == "HEAD";
+    let answer = answer(gateway, &question).await;
+    write(&mut session, &answer, !head).await.ok()?;
+    let kept = session.finish().await.ok()??;
+    Some(kept.into_parts().0)
+}
+
+async fn write(session: &mut ServerSession, answer: &Answer, body: bool) -> pingora_core::Result<()> {
+    let mut header = ResponseHeader::build(answer.status, Some(5))?;
+    header.insert_header("content-type", answer.kind)?;
+    header.insert_header("content-length", answer.body.len().to_string())?;
+    header.insert_header("cache-control", "no-store")?;
+    if let Some(allow) = answer.allow {
+        header.insert_header("allow", allow)?;
+    }
+    session.write_response_header(Box::new(header)).await?;
+    if body {
+        session.write_response_body(Bytes::copy_from_slice(&answer.body), true).await?;
+    }
+    Ok(())
+}

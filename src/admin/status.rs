@@ -1,0 +1,97 @@
+//! The shape of `/status`: what the process serves, and how every origin is.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+/// All of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Status {
+    /// Which process of a line of upgrades this is, from 1.
+    pub generation: u32,
+    /// Seconds since the start.
+    pub uptime: f64,
+    /// What is in force.
+    pub config: ConfigStatus,
+    /// By name.
+    pub pools: IndexMap<String, PoolStatus>,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ConfigStatus {
+    /// How many were put in force since the start.
+    pub version: u64,
+    /// SHA-256 of the text, in hex.
+    pub digest: String,
+}
+
+/// A pool.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PoolStatus {
+    /// How origins are chosen.
+    pub algorithm: &'static str,
+    /// The template of the key.
+    pub key: String,
+    /// The ring.
+    pub ring: RingStatus,
+    /// What happens when all are out: `keep` or `fail`.
+    pub panic: &'static str,
+    /// Is the floor at work, or nobody up?
+    pub short: bool,
+    /// By name.
+    pub origins: IndexMap<String, OriginStatus>,
+}
+
+/// A ring.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RingStatus {
+    /// Equal fingerprints place keys alike.
+    pub fingerprint: String,
+    /// The part of the circle that changed its owner by the last change.
+    pub moved_ratio: f64,
+}
+
+/// An origin.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct OriginStatus {
+    /// `joining`, `up`, `kept` or `down`.
+    pub state: &'static str,
+    /// Why.
+    pub why: String,
+    /// Where it is reached now; null while its name is not resolved.
+    pub address: Option<String>,
+    /// Its weight.
+    pub weight: WeightStatus,
+    /// The part of the circle it owns.
+    pub share: f64,
+    /// Requests it is working on.
+    pub in_flight: u64,
+    /// Tries since it is known.
+    pub requests: u64,
+    /// Failed tries among the recent ones; null without any.
+    pub error_ratio: Option<f64>,
+    /// Median time of recent answers in seconds; null without any.
+    pub p50: Option<f64>,
+    /// The time 99 of 100 recent answers stayed below.
+    pub p99: Option<f64>,
+    /// The latest probe; null before the first.
+    pub last_probe: Option<ProbeStatus>,
+}
+
+/// A weight.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct WeightStatus {
+    /// In the file.
+    pub configured: u32,
+    /// At work.
+    pub effective: f64,
+}
+
+/// A probe that ended.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ProbeStatus {
+    /// `good`, `overloaded` or `bad`.
+    pub result: &'static str,
+    /// Seconds ago.
+    pub age: f64,
+}
