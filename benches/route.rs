@@ -1,0 +1,73 @@
+//! How long does it take to find a request's route, among 10, 100 and 1,000?
+//!
+//! `hosts`: each route has a host of its own. `prefixes`: all share one host. `regexes`: the same with a regex each,
+//! the only kind whose time grows with the number of routes; the request belongs to the last one asked.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use http::{HeaderMap, Method};
+use moorgate::config::route::{
+    Access, EncodedSlash, Forwarded, Match, PathMatch, RequestId, Retry, Route, RouteTimeouts, XForwarded,
+};
+use moorgate::config::units::Duration;
+use moorgate::routing::{Request, Table};
+
+fn route(matches: Match) -> Route {
+    let retry = Retry {
+        tries: 2,
+        within: Duration::default(),
+        safe: Default::default(),
+        other: Default::default(),
+        methods: Default::default(),
+    };
+    Route {
+        name: String::new(),
+        matches,
+        pool: String::new(),
+        retry,
+        timeouts: RouteTimeouts::default(),
+        access: Access::default(),
+        forwarded: Forwarded { x_forwarded: XForwarded::Append, forwarded: false, request_id: RequestId::Keep },
+        encoded_slash: EncodedSlash::Refuse,
+    }
+}
+
+fn matches(host: String, path: PathMatch) -> Match {
+    Match { hosts: vec![host], path: Some(path), ..Match::default() }
+}
+
+fn measure(c: &mut Criterion, name: &str, of: impl Fn(usize) -> Match, host: &str, path: &str) {
+    let mut group = c.benchmark_group(format!("route/{name}"));
+    for count in [10, 100, 1000] {
+        let routes: Vec<_> = (0..count).map(|index| route(of(index))).collect();
+        let Ok(table) = Table::compile(&routes) else { continue };
+        let headers = HeaderMap::new();
+        let request = Request { host, path, method: &Method::GET, headers: &headers, query: b"id=1&v=2" };
+        assert_eq!(table.find(&request), Some(7));
+        group.bench_with_input(BenchmarkId::from_parameter(count), &table, |bencher, table| {
+            bencher.iter(|| table.find(black_box(&request)));
+        });
+    }
+}
+
+fn benches(c: &mut Criterion) {
+    let prefix = |index| PathMatch::Prefix(format!("/service-{index}/api"));
+    let of_host = |index| matches(format!("shop-{index}.example.com"), prefix(index));
+    measure(c, "hosts", of_host, "shop-7.example.com", "/service-7/api/items/42");
+    let of_prefix = |index| matches("*.example.com".to_owned(), prefix(index));
+    measure(c, "prefixes", of_prefix, "shop.example.com", "/service-7/api/items/42");
+    // The longer are asked first.
+    let of_regex =
+        |index| PathMatch::Regex(format!("/service-{index}/[a-z]+/[0-9]+{}", "x?".repeat((index != 7).into())));
+    measure(
+        c,
+        "regexes",
+        |index| matches("*.example.com".to_owned(), of_regex(index)),
+        "shop.example.com",
+        "/service-7/items/42",
+    );
+}
+
+criterion_group!(all, benches);
+criterion_main!(all);
