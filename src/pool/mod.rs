@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use crate::balance::Ring;
+use crate::balance::{Ring, ring::fingerprint};
 use crate::config::{self, Complaint, units};
 use crate::health::{Address, Board, Verdict};
 use crate::resilience::Budget;
+use crate::template::Key;
 
 pub use lease::{Lease, Outcome};
 pub use origin::Origin;
@@ -31,7 +32,9 @@ pub use tally::{Summary, Tally};
 pub struct Pool {
     name: Arc<str>,
     members: Vec<Member>,
+    key: Key,
     ring: Ring,
+    fingerprint: String,
     board: Arc<Board>,
     settings: Settings,
     budget: Arc<Budget>,
@@ -47,7 +50,6 @@ pub struct Member {
     origin: Arc<Origin>,
     weight: u32,
     address: Address,
-    host: Option<Arc<str>>,
 }
 
 impl Pool {
@@ -59,6 +61,7 @@ impl Pool {
         previous: Option<&Self>,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
+        let key = Key::compile(written)?;
         let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
         let known: HashMap<&str, &Member> =
@@ -75,11 +78,13 @@ impl Pool {
                 origin: old.map_or_else(|| fresh(&one.name), |old| Arc::clone(&old.origin)),
                 weight: one.weight.into(),
                 address: Address::compile(&one.address, old.map(|old| &old.address)),
-                host: host_for(written, one),
             }
         };
         let members: Vec<_> = written.origins.iter().map(compile).collect();
         let ring = Ring::new(&members.iter().map(|member| (&**member.name(), member.weight)).collect::<Vec<_>>());
+        let points =
+            members.iter().enumerate().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
+        let fingerprint = fingerprint(key.text(), &key.args_text(), key.on_missing_text(), points);
         let board = Arc::new(Board::new(members.len()));
         for (number, member) in members.iter().enumerate() {
             member.origin.health().show_on(&board, number);
@@ -87,7 +92,9 @@ impl Pool {
         Ok(Self {
             name,
             members,
+            key,
             ring,
+            fingerprint,
             board,
             settings: Settings::compile(written),
             budget: Budget::compile(&written.retry_budget, previous.map(|previous| &previous.budget), now),
@@ -109,6 +116,22 @@ impl Pool {
     /// The member of this number.
     pub fn member(&self, number: usize) -> Option<&Member> {
         self.members.get(number)
+    }
+
+    /// What a request is placed by.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// 16 hex digits that are equal wherever keys are placed equally.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Are keys made the same way here and in `other`? If not, all of them move.
+    pub fn keys_as(&self, other: &Self) -> bool {
+        let texts = |pool: &Self| [pool.key.text(), pool.key.on_missing_text()].map(str::to_owned);
+        texts(self) == texts(other) && self.key.args_text() == other.key.args_text()
     }
 
     /// The ring its members make.
@@ -156,24 +179,6 @@ impl Member {
     /// Where it is.
     pub fn address(&self) -> &Address {
         &self.address
-    }
-
-    /// The Host header it is to see; `None`: the one the client sent.
-    pub fn host(&self) -> Option<&Arc<str>> {
-        self.host.as_ref()
-    }
-}
-
-/// The Host header for one origin.
-fn host_for(pool: &config::Pool, origin: &config::pool::Origin) -> Option<Arc<str>> {
-    match &pool.host {
-        config::pool::Host::Preserve => None,
-        config::pool::Host::Literal(host) => Some(Arc::from(&**host)),
-        // A path is no host: what a client without a better name would send.
-        config::pool::Host::Address => Some(match &origin.address {
-            units::Address::Unix(_) => Arc::from("localhost"),
-            address => Arc::from(&*address.to_string()),
-        }),
     }
 }
 
@@ -288,17 +293,22 @@ mod tests {
     }
 
     #[test]
-    fn host_is_the_clients_a_literal_or_the_address() {
-        let host = |host: written::Host, address: units::Address| {
-            let mut section = section(&["a"]);
-            section.host = host;
-            section.origins[0].address = address;
-            compiled(&section, None).members()[0].host().map(ToString::to_string)
-        };
-        let ip = || units::Address::Ip("127.0.0.1:8080".parse().unwrap());
-        assert_eq!(host(written::Host::Preserve, ip()), None);
-        assert_eq!(host(written::Host::Literal("x.example".to_owned()), ip()).unwrap(), "x.example");
-        assert_eq!(host(written::Host::Address, ip()).unwrap(), "127.0.0.1:8080");
-        assert_eq!(host(written::Host::Address, units::Address::Unix("/s".into())).unwrap(), "localhost");
+    fn fingerprint_is_that_of_the_placement_and_not_of_the_order_in_the_file() {
+        let (one, other) = (pool(&["a", "b"]), pool(&["b", "a"]));
+        assert_eq!(one.fingerprint(), other.fingerprint());
+        assert_ne!(one.fingerprint(), pool(&["a", "c"]).fingerprint());
+        let mut keyed = section(&["a", "b"]);
+        keyed.balance.key = "{host}{path}".to_owned();
+        let keyed = compiled(&keyed, None);
+        assert_ne!(one.fingerprint(), keyed.fingerprint());
+        assert!(one.keys_as(&other) && !one.keys_as(&keyed));
+    }
+
+    #[test]
+    fn a_key_that_does_not_compile_is_a_complaint_at_its_place() {
+        let mut wrong = section(&["a"]);
+        wrong.balance.key = "{pahT}".to_owned();
+        let complaints = Pool::compile("p", &wrong, None, Instant::now()).unwrap_err();
+        assert_eq!(complaints.iter().map(|one| &*one.path).collect::<Vec<_>>(), ["balance.key"]);
     }
 }

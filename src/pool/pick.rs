@@ -65,6 +65,8 @@ pub enum Reason {
     OwnerOut,
     /// The first not tried yet after an owner that was tried.
     OwnerTried,
+    /// It was tried on a connection that had gone stale.
+    Repeat,
     /// There is no key: the less loaded of two.
     Spread,
     /// Nobody is usable.
@@ -92,6 +94,7 @@ impl Reason {
             Self::Owner => "owner",
             Self::OwnerOut => "owner_out",
             Self::OwnerTried => "owner_tried",
+            Self::Repeat => "repeat",
             Self::Spread => "spread",
             Self::Panic => "panic",
         }
@@ -105,6 +108,12 @@ impl Pool {
             return self.usable(ask, random);
         }
         if self.walks_in_panic { self.panicking(ask, random) } else { None }
+    }
+
+    /// The member `member` once more, for a try that goes back to where the last one was.
+    pub fn repeat(&self, member: usize, hash: Option<u32>, random: &mut Rng) -> Option<Pick> {
+        let ask = Ask { hash, tried: &[] };
+        self.picked(member, Pass::Own, Reason::Repeat, &ask, random)
     }
 
     fn usable(&self, ask: &Ask<'_>, random: &mut Rng) -> Option<Pick> {
