@@ -316,6 +316,19 @@ mod tests {
         metrics.encode().unwrap().lines().any(|shown| shown == line)
     }
 
+    /// The distinct names of metrics in a text.
+    fn names(text: &'static str) -> std::collections::BTreeSet<&'static str> {
+        let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        words.filter(|word| word.starts_with("moorgate_")).collect()
+    }
+
+    #[test]
+    fn every_metric_is_documented_and_every_documented_metric_is_there() {
+        let code = include_str!("metrics.rs").split("mod tests").next().unwrap();
+        assert_eq!(names(code), names(include_str!("../../docs/metrics.md")));
+        assert!(names(code).len() > 25);
+    }
+
     #[test]
     fn what_has_no_labels_is_shown_from_the_start() {
         let metrics = Metrics::new().unwrap();

@@ -192,4 +192,24 @@ mod tests {
             "192.0.2.7 - - [29/Nov/2026:20:35:01 +0000] \"GET /a?b=1 HTTP/1.1\" 200 97 \"-\" \"curl\\x228\"",
         );
     }
+
+    #[test]
+    fn the_awk_of_the_documentation_counts_every_attempt() {
+        let text = include_str!("../../../docs/observability.md");
+        let script = text.split("awk -F'\"' '").nth(1).unwrap().split("' access.log").next().unwrap();
+        let mut lines = Vec::new();
+        sample::with(|record| {
+            for attempts in [record.attempts, &record.attempts[1..], &[]] {
+                upstream(&Record { attempts, ..*record }, &mut sample::clock(), &mut lines);
+                lines.push(b'\n');
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        std::fs::write(&path, lines).unwrap();
+        let counted = std::process::Command::new("awk").args(["-F\"", script]).arg(&path).output().unwrap();
+        let mut counted: Vec<_> = std::str::from_utf8(&counted.stdout).unwrap().lines().collect();
+        counted.sort_unstable();
+        assert_eq!(counted, ["10.0.0.1:80 502 1 0.000", "10.0.0.2:80 200 2 0.022"]);
+    }
 }
