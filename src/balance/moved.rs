@@ -43,27 +43,41 @@ pub struct Shares {
 
 /// Compares the ring `before` a change with the one `after` it. Nothing moves from or to a ring without points.
 pub fn moved(before: &Ring, after: &Ring) -> Moved {
-    let (names, ids) = numbered(before, after);
-    let mut arcs: HashMap<(usize, usize), u64> = HashMap::new();
-    for (length, from, to) in common_arcs(before, after) {
-        let pair = (ids.0[from], ids.1[to]);
-        if pair.0 != pair.1 {
-            *arcs.entry(pair).or_default() += length;
-        }
-    }
     let shares = shares(before, after);
-    let least_possible = shares.values().map(|share| (share.after - share.before).max(0.0)).sum();
-    let ratio = part(arcs.values().sum());
-    let mut arcs: Vec<_> = arcs.into_iter().collect();
-    arcs.sort_by_key(|((from, to), length)| (u64::MAX - length, names[*from], names[*to]));
-    let pair = |((from, to), length): ((usize, usize), u64)| Pair {
-        from: names[from].to_owned(),
-        to: names[to].to_owned(),
-        share: part(length),
-    };
+    if before == after {
+        return Moved { ratio: 0.0, least_possible: 0.0, pairs: Vec::new(), shares };
+    }
+    let (names, ids) = numbered(before, after);
+    let mut arcs = Vec::new();
+    each_common_arc(before, after, |length, from, to| {
+        let (from, to) = (ids.0[from], ids.1[to]);
+        if from != to {
+            arcs.push((from, to, length));
+        }
+    });
+    let arcs = summed(arcs);
+    let mut pairs: Vec<Pair> = arcs.iter().map(|(from, to, length)| pair(names[*from], names[*to], *length)).collect();
+    pairs.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| (&a.from, &a.to).cmp(&(&b.from, &b.to))));
+    let ratio = part(arcs.iter().map(|(_, _, length)| length).sum());
+    let gains = shares.values().map(|share| (share.after - share.before).max(0.0));
     // A sum of rounded parts may come out a hair above the exact one; more than what moved it cannot be.
-    let least_possible = f64::min(least_possible, ratio);
-    Moved { ratio, least_possible, pairs: arcs.into_iter().map(pair).collect(), shares }
+    let least_possible = f64::min(gains.sum(), ratio);
+    Moved { ratio, least_possible, pairs, shares }
+}
+
+fn pair(from: &str, to: &str, length: u64) -> Pair {
+    Pair { from: from.to_owned(), to: to.to_owned(), share: part(length) }
+}
+
+/// The lengths of equal pairs added up.
+fn summed(mut arcs: Vec<(usize, usize, u64)>) -> Vec<(usize, usize, u64)> {
+    arcs.sort_unstable_by_key(|(from, to, _)| (*from, *to));
+    arcs.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        kept.2 += if same { next.2 } else { 0 };
+        same
+    });
+    arcs
 }
 
 fn part(length: u64) -> f64 {
@@ -99,21 +113,19 @@ fn shares(before: &Ring, after: &Ring) -> BTreeMap<String, Shares> {
     shares
 }
 
-/// The circle cut at every point of either ring: length, owner before, owner after.
-fn common_arcs(before: &Ring, after: &Ring) -> Vec<(u64, usize, usize)> {
+/// Tells every arc of the circle cut at the points of both rings: its length, its owner before and after.
+fn each_common_arc(before: &Ring, after: &Ring, mut tell: impl FnMut(u64, usize, usize)) {
     let (mut old, mut new) = (before.points().peekable(), after.points().peekable());
-    let (Some(first_old), Some(first_new)) = (old.peek().copied(), new.peek().copied()) else { return Vec::new() };
-    let mut arcs = Vec::new();
+    let (Some(first_old), Some(first_new)) = (old.peek().copied(), new.peek().copied()) else { return };
     let mut from = 0_u64;
     loop {
         let (here, there) = (old.peek().copied(), new.peek().copied());
         // Behind the last point of a ring its first one owns what is left.
         let (owner_before, owner_after) = (here.unwrap_or(first_old).1, there.unwrap_or(first_new).1);
         let Some(end) = here.into_iter().chain(there).map(|(hash, _)| hash).min() else {
-            arcs.push((CIRCLE - from, owner_before, owner_after));
-            return arcs;
+            return tell(CIRCLE - from, owner_before, owner_after);
         };
-        arcs.push((u64::from(end) + 1 - from, owner_before, owner_after));
+        tell(u64::from(end) + 1 - from, owner_before, owner_after);
         from = u64::from(end) + 1;
         old.next_if(|(hash, _)| *hash == end);
         new.next_if(|(hash, _)| *hash == end);

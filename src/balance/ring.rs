@@ -58,7 +58,7 @@ impl Ring {
     }
 
     /// All members that have a point, in the order in which their first points follow the hash: the owner, then
-    /// its successors. Does not allocate for pools of up to 512 members.
+    /// its successors. Does not allocate for pools of up to 1024 members.
     pub fn walk(&self, hash: u32) -> Walk<'_> {
         let met = smallvec![0; self.names.len().div_ceil(64)];
         Walk { ring: self, position: self.find(hash), met, left: self.populated }
@@ -153,7 +153,7 @@ pub struct Walk<'r> {
     /// The next point to look at.
     position: usize,
     /// One bit a member.
-    met: SmallVec<[u64; 8]>,
+    met: SmallVec<[u64; 16]>,
     /// Members with points that were not met yet.
     left: usize,
 }
@@ -475,7 +475,7 @@ mod properties {
         }
 
         #[test]
-        fn removing_an_origin_moves_only_its_keys_and_to_their_successors(pool in pools(30), at in any::<prop::sample::Index>(), hashes in proptest::collection::vec(any::<u32>(), 200)) {
+        fn removing_an_origin_moves_only_its_keys_and_to_their_successors(pool in pools(12), at in any::<prop::sample::Index>(), hashes in proptest::collection::vec(any::<u32>(), 200)) {
             let gone = at.get(&pool).0.clone();
             let fewer: Vec<_> = pool.iter().filter(|(name, _)| *name != gone).cloned().collect();
             prop_assume!(!fewer.is_empty());
@@ -487,7 +487,7 @@ mod properties {
         }
 
         #[test]
-        fn adding_an_origin_takes_keys_only_to_it(pool in pools(30), weight in 1_u32..10, hashes in proptest::collection::vec(any::<u32>(), 200)) {
+        fn adding_an_origin_takes_keys_only_to_it(pool in pools(12), weight in 1_u32..10, hashes in proptest::collection::vec(any::<u32>(), 200)) {
             let more = [&pool[..], &[("new:1".to_owned(), weight)]].concat();
             let (before, after) = (ring(&pool), ring(&more));
             for hash in hashes {
@@ -497,7 +497,7 @@ mod properties {
         }
 
         #[test]
-        fn raising_a_weight_takes_keys_only_to_that_origin(pool in pools(30), at in any::<prop::sample::Index>(), by in 1_u32..10, hashes in proptest::collection::vec(any::<u32>(), 200)) {
+        fn raising_a_weight_takes_keys_only_to_that_origin(pool in pools(12), at in any::<prop::sample::Index>(), by in 1_u32..10, hashes in proptest::collection::vec(any::<u32>(), 200)) {
             let mut raised = pool.clone();
             let at = at.index(raised.len());
             raised[at].1 += by;
@@ -509,7 +509,7 @@ mod properties {
         }
 
         #[test]
-        fn the_order_of_the_file_means_nothing(pool in pools(30).prop_flat_map(|pool| (Just(pool.clone()), Just(pool).prop_shuffle())), hash in any::<u32>()) {
+        fn the_order_of_the_file_means_nothing(pool in pools(12).prop_flat_map(|pool| (Just(pool.clone()), Just(pool).prop_shuffle())), hash in any::<u32>()) {
             let (one, other) = (ring(&pool.0), ring(&pool.1));
             let names = |ring: &Ring| -> Vec<String> {
                 ring.walk(hash).filter_map(|member| ring.name(member)).map(str::to_owned).collect()
@@ -522,7 +522,7 @@ mod properties {
         }
 
         #[test]
-        fn shares_are_near_weights_and_add_up_to_one(pool in pools(30)) {
+        fn shares_are_near_weights_and_add_up_to_one(pool in pools(12)) {
             let ring = ring(&pool);
             let shares = ring.shares();
             let total: u32 = pool.iter().map(|(_, weight)| weight).sum();
