@@ -165,3 +165,25 @@ fn load_accounts_for_every_request() {
     assert_eq!(rig::shares(&map).len(), 1);
     assert_eq!(map.len(), 100);
 }
+
+#[test]
+fn it_speaks_http2_and_nonsense_between_two_frames() {
+    let a = rig::origin("a");
+    a.script([
+        on("/digest").then(answer(201).body(Body::Digest).into()),
+        on("/bad").then(Step::Send(b"\0\0\x03\x08\0\0\0\0\0bad".to_vec())).then(Step::Hang),
+        on("/rst").then(Step::End(Close::Rst)),
+    ]);
+    let asks = [Ask::new("POST", "/digest").body("abc"), Ask::get("/plain").header("x-a", "b")];
+    let answers: Vec<_> = rig::h2c(a.address, &asks).into_iter().map(|answer| answer.unwrap()).collect();
+    assert_eq!((answers[0].status, answers[1].status), (201, 200));
+    assert!(answers[0].text().starts_with("ba7816bf"), "{}", answers[0].text());
+    assert_eq!((answers[1].origin(), answers[1].text().as_str()), ("a", "a"));
+    let seen = a.requests();
+    assert!(
+        seen.iter().any(|r| r.line == "POST http://test/digest HTTP/2" && r.body_bytes == 3 && r.complete),
+        "{seen:?}"
+    );
+    assert!(rig::h2c(a.address, &[Ask::new("POST", "/bad").body("abc")])[0].is_err());
+    assert!(rig::h2c(a.address, &[Ask::get("/rst")])[0].is_err());
+}

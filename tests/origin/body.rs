@@ -43,6 +43,11 @@ impl Incoming {
         Self { frame, announced, bytes: 0, digest: Sha256::new(), kept: keep.then(Vec::new) }
     }
 
+    /// A body whose end is told otherwise (HTTP/2).
+    pub(crate) fn until_end() -> Self {
+        Self { frame: Frame::Left(u64::MAX), announced: 0, bytes: 0, digest: Sha256::new(), kept: None }
+    }
+
     pub(crate) fn over(&self) -> bool {
         self.frame == Frame::Over
     }

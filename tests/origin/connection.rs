@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::body::Incoming;
+use crate::h2c;
 use crate::perform;
 use crate::script::{Amount, Body, Close, Request, Step};
 use crate::stage::Stage;
@@ -43,6 +44,8 @@ pub(crate) enum After {
     Close(Close),
     /// The other side has gone, or everything was done.
     Gone,
+    /// It speaks HTTP/2.
+    Http2,
 }
 
 /// Serves a connection to its end.
@@ -51,10 +54,14 @@ pub(crate) async fn serve(stream: TcpStream, stage: Arc<Stage>) {
     let peer = stream.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
     let id = stage.opened(peer);
     let mut client = Client { io: stream, stage: Arc::clone(&stage), id, input: Vec::with_capacity(4096) };
-    let how = client.requests().await.unwrap_or(Close::Fin);
+    let how = client.requests().await.unwrap_or(After::Close(Close::Fin));
+    if how == After::Http2 {
+        let _ = h2c::serve(client.io, client.input, Arc::clone(&stage), id).await;
+        return stage.closed(id);
+    }
     // Counted as closed before the other side can see it.
     stage.closed(id);
-    close(client.io, how).await;
+    close(client.io, if how == After::Close(Close::Rst) { Close::Rst } else { Close::Fin }).await;
 }
 
 /// Keeps a connection without reading it, until the other side closes it.
@@ -83,21 +90,23 @@ pub(crate) async fn close(mut stream: TcpStream, how: Close) {
 }
 
 impl Client {
-    async fn requests(&mut self) -> io::Result<Close> {
+    async fn requests(&mut self) -> io::Result<After> {
         let mut nth = 0;
         loop {
-            let Some(end) = self.head().await? else { return Ok(Close::Fin) };
+            let Some(end) = self.head().await? else { return Ok(After::Gone) };
+            if nth == 0 && self.input.starts_with(h2c::PREFACE) {
+                return Ok(After::Http2);
+            }
             let bytes: Vec<u8> = self.input.drain(..end.unwrap_or(0)).collect();
             let Some(head) = end.is_ok().then(|| self.understand(&bytes)).flatten() else {
-                return Ok(end.err().unwrap_or(Close::Fin));
+                return Ok(After::Close(end.err().unwrap_or(Close::Fin)));
             };
             nth += 1;
             let after = self.answer(&head, nth).await;
             self.stage.ended();
             match after? {
                 After::Keep if head.keep_alive => {}
-                After::Keep | After::Gone => return Ok(Close::Fin),
-                After::Close(how) => return Ok(how),
+                other => return Ok(other),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! An HTTP origin that does exactly what a test tells it to: answers, delays, cuts, resets, refuses, hangs.
+//! An HTTP origin (1.1, and 2 by prior knowledge) that does exactly what a test tells it to: answers, delays, cuts, resets, refuses, hangs.
 //!
 //! `moorgate-test-origin --name NAME [--listen ADDRESS] [--with-parent]` prints one line, `DATA CONTROL`: the address for
 //! requests and the one for commands (see `script.rs`). Plain sockets, one thread: what goes out is what was asked
@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod control;
 mod door;
+mod h2c;
 mod perform;
 mod ports;
 mod script;

@@ -10,8 +10,8 @@ use super::PATIENCE;
 pub(crate) struct Ask {
     pub(crate) method: String,
     pub(crate) target: String,
-    headers: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 /// An answer as it came.
@@ -51,9 +51,13 @@ impl Ask {
         self
     }
 
+    pub(crate) fn header_value(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
-        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if self.header_value("host").is_none() {
             text.push_str("Host: test\r\n");
         }
         for (name, value) in &self.headers {

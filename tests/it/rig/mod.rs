@@ -7,6 +7,7 @@
 
 mod client;
 mod gateway;
+mod h2c;
 mod load;
 mod map;
 mod metrics;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use gateway::{Gateway, gateway};
+pub(crate) use h2c::h2c;
 pub(crate) use load::{Tally, load};
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
