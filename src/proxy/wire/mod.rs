@@ -6,59 +6,23 @@
 //! of its own); from then on the hooks do. A connection lives on one thread, so every atomic here is `Relaxed`: they
 //! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
 
+mod limits;
+mod turn;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use pingora_proxy::Session;
 use tokio::time::Instant;
 
-/// Bytes of a request's head that are kept for the log of a request no hook ever saw.
-const HEAD_LOGGED: usize = 256;
-
-/// What a client may cost this connection, taken anew from the current snapshot for every request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// From the first byte of a request to the end of its header.
-    pub header_timeout: Duration,
-    /// Bytes of a request header at most.
-    pub header_bytes: usize,
-    /// Lines of a request header at most.
-    pub headers: usize,
-    /// Bytes of a request target at most.
-    pub uri_bytes: usize,
-    /// How long the connection may idle between requests.
-    pub keepalive: Duration,
-    /// Requests on the connection at most.
-    pub keepalive_requests: u32,
-    /// Age at which the connection is closed after its current answer.
-    pub max_age: Option<Duration>,
-    /// Time for each further 16 KiB of a request body, or its end.
-    pub body_timeout: Duration,
-    /// Longest time without progress of a pending write.
-    pub send_timeout: Duration,
-}
-
-/// Why the connection gave a request up, or its peer did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Not HTTP, or HTTP nobody may send.
-    BadRequest,
-    /// The header was not complete in time.
-    HeaderTimeout,
-    /// The header has too many bytes or lines.
-    HeaderTooLarge,
-    /// The target alone is too long.
-    UriTooLong,
-    /// The client left before its header was complete.
-    Gone,
-    /// The body came too slowly.
-    BodyTimeout,
-    /// The client did not take its answer.
-    SendTimeout,
-}
+pub use self::limits::{Fault, Limits};
+use self::turn::Turn;
+use super::reject;
+use crate::observe::RequestId;
 
 /// What all connections of one listener share.
 #[derive(Debug)]
@@ -99,22 +63,6 @@ pub struct Wire {
     turn: Mutex<Turn>,
 }
 
-/// One request on the way, from its first byte on.
-#[derive(Debug)]
-struct Turn {
-    limits: Limits,
-    /// Every byte of the request handed over so far, up to the first hook; `complete` while nothing is missing.
-    head: Vec<u8>,
-    complete: bool,
-    /// Bytes of the request handed over so far, kept or not, up to the first hook.
-    seen: usize,
-    /// When the first byte came.
-    began: Option<Instant>,
-    /// Bytes of `head` the finished request used up.
-    used: usize,
-    fault: Option<Fault>,
-}
-
 /// A request being served: given back by `Drop`, so that a connection knows when it is idle.
 #[derive(Debug)]
 #[must_use = "dropping it says that the request is over"]
@@ -135,8 +83,17 @@ pub struct Unheard<'a> {
     pub fault: Fault,
     /// The first bytes of it, at most 256.
     pub head: &'a [u8],
+    /// The id our answer gives it.
+    pub request_id: RequestId,
     /// From its first byte to its end.
     pub took: Duration,
+}
+
+impl Unheard<'_> {
+    /// Our answer, unless nobody waits for one.
+    pub fn answer(&self) -> Option<Bytes> {
+        (self.fault != Fault::Gone).then(|| reject::canned(self.fault.class(), self.request_id.as_str()))
+    }
 }
 
 /// The hooks' side.
@@ -160,20 +117,13 @@ impl Wire {
     /// them, already escaped: they are looked at when the received ones are not at hand (a request pipelined behind
     /// a body), and always for HTTP/2.
     pub fn target_is_plain(&self, parsed: &[u8]) -> bool {
-        let turn = self.turn.lock();
-        let known = turn.complete && !self.is_h2() && !turn.head.is_empty();
-        plain_target(if known { &turn.head } else { parsed })
-    }
-
-    /// The bytes of the current request as received, from the first one on: empty when they are not at hand.
-    pub fn with_raw_head<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        let turn = self.turn.lock();
-        look(if turn.complete { &turn.head } else { &[] })
+        self.turn.lock().received().map_or_else(|| turn::plain_target(parsed), turn::plain_target)
     }
 
     /// A body is to be read: `body_timeout` counts from now on.
     pub fn body_wanted(&self) {
         self.body_wanted.store(true, Relaxed);
+        self.turn.lock().has_body();
     }
 
     /// The whole body has been read, or the connection became a tunnel: `body_timeout` no longer counts.
@@ -185,12 +135,12 @@ impl Wire {
     pub fn request_finished(&self, header: usize, body: usize) {
         let used = header.saturating_add(body);
         self.eaten.fetch_add(used as u64, Relaxed);
-        self.turn.lock().used = used;
+        self.turn.lock().end(used);
     }
 
     /// Whether the answer under way must be the connection's last: drain, age, number of requests, or a hook's wish.
     pub fn must_close(&self) -> bool {
-        let limits = self.turn.lock().limits;
+        let limits = self.limits();
         self.close.load(Relaxed)
             || self.home.draining.load(Relaxed)
             || self.requests.load(Relaxed) >= limits.keepalive_requests
@@ -209,7 +159,7 @@ impl Wire {
 
     /// What went wrong on the client's side of this request, if it was found here.
     pub fn fault(&self) -> Option<Fault> {
-        self.turn.lock().fault
+        self.turn.lock().fault()
     }
 
     /// The socket's other end.
@@ -239,7 +189,7 @@ impl Wire {
 
     /// When the first byte of the current request came (HTTP/1).
     pub fn began(&self) -> Option<std::time::Instant> {
-        self.turn.lock().began.map(Instant::into_std)
+        self.turn.lock().began().map(Instant::into_std)
     }
 
     /// Bytes received and sent since the connection began.
@@ -252,7 +202,6 @@ impl Wire {
 impl Wire {
     /// A connection from `peer`, just accepted.
     pub fn new(peer: SocketAddr, home: Arc<Home>, limits: Limits) -> Arc<Self> {
-        let turn = Turn { limits, head: Vec::new(), complete: true, seen: 0, began: None, used: 0, fault: None };
         Arc::new(Self {
             peer,
             home,
@@ -267,7 +216,7 @@ impl Wire {
             serving: AtomicU32::new(0),
             close: AtomicBool::new(false),
             reset: AtomicBool::new(false),
-            turn: Mutex::new(turn),
+            turn: Mutex::new(Turn::new(limits)),
         })
     }
 
@@ -281,21 +230,7 @@ impl Wire {
     pub fn begin_turn(&self, limits: Limits) {
         self.heard.store(false, Relaxed);
         self.body_wanted.store(false, Relaxed);
-        let mut turn = self.turn.lock();
-        turn.limits = limits;
-        turn.fault = None;
-        let used = std::mem::take(&mut turn.used);
-        if self.is_settled() {
-            turn.head.clear();
-            turn.complete = true;
-        } else if turn.complete && used <= turn.head.len() {
-            turn.head.drain(..used);
-        } else {
-            turn.head.clear();
-            turn.complete = false;
-        }
-        turn.seen = turn.head.len();
-        turn.began = (!turn.head.is_empty()).then(Instant::now);
+        self.turn.lock().begin(limits, self.is_settled());
     }
 
     /// Whether the finished requests used up all that was handed over: nothing of the next one came yet.
@@ -314,21 +249,7 @@ impl Wire {
         if self.is_h2() {
             return;
         }
-        let heard = self.heard.load(Relaxed);
-        let mut turn = self.turn.lock();
-        if turn.began.is_none() {
-            turn.began = Some(Instant::now());
-        }
-        if !heard {
-            turn.seen += bytes.len();
-        }
-        // after the header these are body, which is not kept, or the beginning of the next request, which is
-        if heard && self.body_wanted.load(Relaxed) {
-            turn.complete = false;
-        }
-        if turn.complete {
-            turn.head.extend_from_slice(bytes);
-        }
+        self.turn.lock().take(bytes, self.is_heard());
     }
 
     /// `bytes` left for the client.
@@ -336,9 +257,14 @@ impl Wire {
         self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// Other limits hold from now on (HTTP/2, which has no turns).
+    pub fn set_limits(&self, limits: Limits) {
+        self.turn.lock().set_limits(limits);
+    }
+
     /// The connection is parked: nothing of the last request is kept.
     pub fn forget_head(&self) {
-        self.turn.lock().head = Vec::new();
+        self.turn.lock().forget();
     }
 
     /// Whether a hook has run for the current request.
@@ -363,24 +289,23 @@ impl Wire {
 
     /// The limits in force.
     pub fn limits(&self) -> Limits {
-        self.turn.lock().limits
+        self.turn.lock().limits()
     }
 
     /// When the current header must be complete: `None` while nothing of it came.
     pub fn header_due(&self) -> Option<Instant> {
         let turn = self.turn.lock();
-        turn.began.map(|began| began + turn.limits.header_timeout)
+        Some(turn.began()? + turn.limits().header_timeout)
     }
 
     /// Bytes the current header may still have.
     pub fn header_room(&self) -> usize {
-        let turn = self.turn.lock();
-        turn.limits.header_bytes.saturating_sub(turn.seen)
+        self.turn.lock().room()
     }
 
     /// Notes what is wrong with the current request; the first finding stands.
     pub fn set_fault(&self, fault: Fault) {
-        self.turn.lock().fault.get_or_insert(fault);
+        self.turn.lock().blame(fault);
     }
 
     /// Why a request ended before any hook saw it: `None` when nothing of it came. What Pingora calls malformed may
@@ -389,49 +314,19 @@ impl Wire {
         if self.is_heard() {
             return None;
         }
-        let turn = self.turn.lock();
-        let began = turn.began?;
-        let fault = refine(turn.fault.unwrap_or(Fault::Gone), &turn.head, turn.limits);
-        let head = turn.head.get(..HEAD_LOGGED).unwrap_or(&turn.head);
-        Some(tell(Unheard { wire: self, fault, head, took: began.elapsed() }))
+        let mut turn = self.turn.lock();
+        let took = turn.began()?.elapsed();
+        let request_id = turn.id();
+        Some(tell(Unheard { wire: self, fault: turn.verdict(), head: turn.start(), request_id, took }))
     }
-}
-
-/// Tells malformed and too large apart.
-fn refine(fault: Fault, head: &[u8], limits: Limits) -> Fault {
-    let line = first_line(head);
-    match fault {
-        Fault::BadRequest | Fault::HeaderTooLarge if line.len() > limits.uri_bytes.saturating_add(64) => {
-            Fault::UriTooLong
-        }
-        Fault::BadRequest if memchr::memchr_iter(b'\n', head).count() > limits.headers.saturating_add(1) => {
-            Fault::HeaderTooLarge
-        }
-        other => other,
-    }
-}
-
-/// The request line in `head`, without its end.
-fn first_line(head: &[u8]) -> &[u8] {
-    let start = head.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(head.len());
-    let line = head.get(start..).unwrap_or_default();
-    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// Whether the target of the request line in `head` has no space, control byte or `#`.
-fn plain_target(head: &[u8]) -> bool {
-    let line = first_line(head);
-    let (Some(start), Some(end)) = (memchr::memchr(b' ', line), memchr::memrchr(b' ', line)) else { return true };
-    let target = line.get(start + 1..end).unwrap_or_default();
-    !target.iter().any(|&b| b <= b' ' || b == 0x7f || b == b'#')
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn limits() -> Limits {
+    /// Ordinary limits, for other rooms too.
+    pub(crate) fn limits() -> Limits {
         let second = Duration::from_secs(1);
         Limits {
             header_timeout: 10 * second,
@@ -454,22 +349,6 @@ mod tests {
     fn serve(wire: &Arc<Wire>, header: usize, body: usize) {
         drop(wire.hook_ran());
         wire.request_finished(header, body);
-    }
-
-    #[test]
-    fn a_target_with_a_space_a_control_byte_or_a_fragment_is_not_plain() {
-        for (line, plain) in [
-            ("GET /a HTTP/1.1\r\n", true),
-            ("\r\nGET /a%20b?c=%2f HTTP/1.1\r\n", true),
-            ("GET /\u{e9} HTTP/1.1\n", true),
-            ("GET /a b HTTP/1.1\r\n", false),
-            ("GET /a\u{1} HTTP/1.1\r\n", false),
-            ("GET /a#f HTTP/1.1\r\n", false),
-            ("GET  /a HTTP/1.1\r\n", false),
-            ("GET /a\t HTTP/1.1\r\n", false),
-        ] {
-            assert_eq!(plain_target(line.as_bytes()), plain, "{line:?}");
-        }
     }
 
     #[test]
@@ -530,23 +409,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_unheard_request_is_told_from_its_head() {
-        let lines = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(300));
-        let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(9000));
-        for (head, found, told) in [
-            ("\u{16}\u{3}\u{1}", Fault::BadRequest, Fault::BadRequest),
-            (lines.as_str(), Fault::BadRequest, Fault::HeaderTooLarge),
-            (target.as_str(), Fault::HeaderTooLarge, Fault::UriTooLong),
-            ("GET / HT", Fault::HeaderTimeout, Fault::HeaderTimeout),
-        ] {
-            let wire = wire();
-            wire.begin_turn(limits());
-            wire.note_received(head.as_bytes());
-            wire.set_fault(found);
-            assert_eq!(wire.unheard(|u| (u.fault, u.head.len())), Some((told, head.len().min(256))));
-        }
+    fn an_unheard_request_is_told_of_once_something_came() {
         let wire = wire();
         wire.begin_turn(limits());
         assert_eq!(wire.unheard(|u| u.fault), None, "nothing came");
+        wire.note_received(b"GET");
+        assert_eq!(wire.unheard(|u| (u.fault, u.answer().is_some())), Some((Fault::Gone, false)));
+        wire.set_fault(Fault::HeaderTimeout);
+        let ids = [wire.unheard(|u| u.request_id), wire.unheard(|u| u.request_id)];
+        assert_eq!(ids[0], ids[1], "log and answer name the same id");
+        assert!(wire.unheard(|u| u.answer()).flatten().unwrap().starts_with(b"HTTP/1.1 408 "));
+        let serving = wire.hook_ran();
+        assert_eq!(wire.unheard(|u| u.fault), None, "a hook has it");
+        drop(serving);
     }
 }

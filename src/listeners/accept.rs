@@ -1,0 +1,107 @@
+//! Which shard gets a new client?
+//!
+//! One task a listening socket takes connections and deals each to the shard with the fewest. Always: a connection over
+//! `max_connections` is closed at once and counted; running out of descriptors makes the task wait, not spin; when the
+//! drain begins, what the kernel has accepted already is still taken, then the socket closes.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use super::bind::Bound;
+use super::connections::{Connections, Held};
+use super::drain::Drain;
+use super::shard::{Accepted, Shard};
+use crate::observe::{ListenerMeters, Metrics};
+use crate::proxy::wire::Home;
+
+/// Wait after an error that would come again at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The way of connections from one listening socket to the shards.
+pub(super) struct Door {
+    h2c: bool,
+    home: Arc<Home>,
+    meters: Arc<ListenerMeters>,
+    metrics: Metrics,
+    connections: Arc<Connections>,
+    shards: Arc<[Shard]>,
+    drain: Drain,
+}
+
+/// What all doors of a process share.
+#[derive(Clone)]
+pub(super) struct Hall {
+    pub(super) metrics: Metrics,
+    pub(super) connections: Arc<Connections>,
+    pub(super) shards: Arc<[Shard]>,
+    pub(super) drain: Drain,
+}
+
+impl Door {
+    /// The door at `bound`, which is to be given to [`Door::run`].
+    pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
+        Self {
+            h2c: bound.h2c,
+            meters: hall.metrics.listener(&bound.address),
+            home: Arc::new(Home::new(bound.address.clone(), hall.drain.flag())),
+            metrics: hall.metrics,
+            connections: hall.connections,
+            shards: hall.shards,
+            drain: hall.drain,
+        }
+    }
+
+    /// Takes connections until the drain begins.
+    pub(super) async fn run(self, socket: TcpListener) {
+        let begun = self.drain.begun();
+        tokio::pin!(begun);
+        let mut complained = false;
+        loop {
+            let taken = tokio::select! {
+                taken = socket.accept() => taken,
+                () = &mut begun => break,
+            };
+            match taken {
+                Ok((client, peer)) => {
+                    complained = false;
+                    self.deal(client.into_std(), peer);
+                }
+                Err(error) if is_the_peers(&error) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut complained, true) {
+                        log::warn!("{}: cannot accept: {error}; trying again", self.home.listener());
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+        // these clients were told by the kernel that they are connected
+        let Ok(socket) = socket.into_std() else { return };
+        while let Ok((client, peer)) = socket.accept() {
+            self.deal(Ok(client), peer);
+        }
+    }
+
+    fn deal(&self, socket: io::Result<TcpStream>, peer: SocketAddr) {
+        // a socket that cannot leave its reactor is closed, and its client comes again
+        let Ok(socket) = socket else { return };
+        let Some(place) = self.connections.admit() else {
+            self.metrics.connection_rejected("max_connections");
+            return;
+        };
+        let Some(shard) = self.shards.iter().min_by_key(|shard| shard.load()) else { return };
+        let held = Held::new(place, self.meters.connection(), shard.counter());
+        shard.send(Accepted { socket, peer, home: self.home.clone(), h2c: self.h2c, held });
+    }
+}
+
+/// Errors of one connection that was gone before we took it.
+fn is_the_peers(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+        || matches!(error.raw_os_error(), Some(code) if code == nix::errno::Errno::EPROTO as i32)
+}

@@ -1,0 +1,103 @@
+//! Which sockets do we listen on? Bound before anything is announced, so that a taken address is an error of the start.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind as bind_to, listen, setsockopt, socket, sockopt,
+};
+
+use crate::config::process::Listener;
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Bound {
+    pub(super) socket: TcpListener,
+    pub(super) address: String,
+    pub(super) h2c: bool,
+}
+
+impl Bound {
+    /// The address as written in the configuration.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The address the socket has: with the port the kernel chose, if 0 was written.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+/// An address that could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}")]
+pub struct BindError {
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// Binds all `listeners`, or none.
+///
+/// # Errors
+/// The first address that cannot be bound.
+pub fn bind(listeners: &[Listener]) -> Result<Vec<Bound>, BindError> {
+    let one = |listener: &Listener| {
+        let socket = open(listener.address, only_v6(listener.address, listeners))
+            .map_err(|e| BindError { address: listener.address, source: e.into() })?;
+        Ok(Bound { socket, address: listener.address.to_string(), h2c: listener.h2c })
+    };
+    listeners.iter().map(one).collect()
+}
+
+/// `[::]` takes IPv4 clients too, unless a listener of its own has that port.
+fn only_v6(address: SocketAddr, all: &[Listener]) -> bool {
+    all.iter().any(|other| other.address.is_ipv4() && other.address.port() == address.port())
+}
+
+fn open(address: SocketAddr, only_v6: bool) -> nix::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(family, SockType::Stream, flags, None)?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    if address.is_ipv6() {
+        setsockopt(&fd, sockopt::Ipv6V6Only, &only_v6)?;
+    }
+    bind_to(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+    // as long a queue as `net.core.somaxconn` allows
+    listen(&fd, Backlog::MAXALLOWABLE)?;
+    Ok(TcpListener::from(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(address: &str) -> Listener {
+        Listener { address: address.parse().unwrap(), h2c: false }
+    }
+
+    #[test]
+    fn a_taken_address_is_named() {
+        let first = bind(&[listener("127.0.0.1:0")]).unwrap();
+        let taken = first[0].local().unwrap();
+        let error = bind(&[listener(&taken.to_string())]).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot listen on {taken}: ")), "{error}");
+    }
+
+    #[test]
+    fn v4_and_v6_may_have_a_port_each() {
+        let v4 = bind(&[listener("0.0.0.0:0")]).unwrap();
+        let port = v4[0].local().unwrap().port();
+        drop(v4);
+        let both = [listener(&format!("[::]:{port}")), listener(&format!("0.0.0.0:{port}"))];
+        // the port may be taken by somebody else meanwhile, but then not with one of the two alone
+        match bind(&both) {
+            Ok(bound) => assert_eq!(bound.len(), 2),
+            Err(error) => assert_eq!(error.address, both[0].address, "{error}"),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What does Pingora get to see of a client's socket?
+//!
+//! [`Connection`] is the outermost stream of a client connection: header and body of an answer leave in one write, and
+//! until the first hook of a request has run it owns that request: it holds the header to its size and its deadline,
+//! keeps its first bytes, swallows what Pingora would say of a malformed one (which names Pingora) and writes our own
+//! answer when Pingora closes. Always: a pending read or write of a client has a time limit, unless it waits for
+//! nothing but the client's leaving. The socket itself belongs to the loop in `keepalive`, which closes it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::BufMut;
+use pingora::protocols::raw_connect::ProxyDigest;
+use pingora::protocols::{
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, TimingDigest, UniqueID,
+};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::alarm::Alarm;
+use super::outbox::Outbox;
+use crate::proxy::wire::{Fault, Wire};
+
+/// A slow body is one that takes `body_timeout` for so many bytes.
+const BODY_STEP: usize = 16 * 1024;
+
+/// A client's socket as Pingora sees it.
+pub(crate) struct Connection {
+    socket: Arc<TcpStream>,
+    wire: Arc<Wire>,
+    socket_digest: Arc<SocketDigest>,
+    proxy_digest: Arc<ProxyDigest>,
+    /// Bytes read before it was known which protocol they are.
+    ahead: Vec<u8>,
+    outbox: Outbox,
+    reading: Alarm,
+    writing: Alarm,
+    body: BodyPace,
+    answered: bool,
+}
+
+/// How fast a body comes: time spent waiting for the current [`BODY_STEP`].
+#[derive(Default)]
+struct BodyPace {
+    waiting_since: Option<Instant>,
+    waited: Duration,
+    bytes: usize,
+}
+
+impl BodyPace {
+    fn due(&mut self, limit: Duration) -> Instant {
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        since + limit.saturating_sub(self.waited)
+    }
+
+    fn came(&mut self, bytes: usize) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += since.elapsed();
+        }
+        self.bytes += bytes;
+        if self.bytes >= BODY_STEP {
+            *self = Self::default();
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("peer", &self.wire.peer()).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// `socket`, of which `ahead` has been read already.
+    pub(crate) fn new(socket: Arc<TcpStream>, wire: Arc<Wire>, ahead: Vec<u8>) -> Self {
+        // the digest is made for CONNECT proxies; all we want of it is that it carries the wire
+        let header = http::Response::new(()).into_parts().0.into();
+        let proxy_digest = Arc::new(ProxyDigest::new(Box::new(header), Some(Box::new(wire.clone()))));
+        let socket_digest = Arc::new(SocketDigest::from_raw_fd(socket.as_raw_fd()));
+        Self {
+            socket,
+            wire,
+            socket_digest,
+            proxy_digest,
+            ahead,
+            outbox: Outbox::default(),
+            reading: Alarm::default(),
+            writing: Alarm::default(),
+            body: BodyPace::default(),
+            answered: false,
+        }
+    }
+
+    /// Whether bytes wait here that Pingora has not taken yet.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Gives back all memory a parked connection needs not hold.
+    pub(crate) fn slim(&mut self) {
+        self.outbox = Outbox::default();
+        self.reading = Alarm::default();
+        self.writing = Alarm::default();
+        self.wire.forget_head();
+    }
+
+    /// Reads into `buf`, at most `room` bytes.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>, room: usize) -> Poll<io::Result<usize>> {
+        let space = buf.remaining().min(room);
+        if !self.ahead.is_empty() {
+            let n = self.ahead.len().min(space);
+            buf.put_slice(self.ahead.drain(..n).as_slice());
+            return Poll::Ready(Ok(n));
+        }
+        loop {
+            ready!(self.socket.poll_read_ready(cx))?;
+            match self.socket.try_read_buf(&mut (&mut *buf).limit(space)) {
+                Ok(n) => {
+                    if n < space {
+                        drained(&self.socket);
+                    }
+                    return Poll::Ready(Ok(n));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+
+    /// Nothing to read: how long may that last?
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let limits = self.wire.limits();
+        let (due, fault) = if !self.wire.is_heard() {
+            match self.wire.header_due() {
+                Some(due) => (due, Some(Fault::HeaderTimeout)),
+                None => (self.reading.due().unwrap_or_else(|| Instant::now() + limits.keepalive), None),
+            }
+        } else if self.wire.wants_body() {
+            (self.body.due(limits.body_timeout), Some(Fault::BodyTimeout))
+        } else {
+            self.reading.clear();
+            return Poll::Pending;
+        };
+        ready!(self.reading.poll(cx, due));
+        if let Some(fault) = fault {
+            self.wire.set_fault(fault);
+        }
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Puts our answer to an unheard request, if there is one, in the place of all that Pingora said.
+    fn answer_once(&mut self) {
+        if self.answered {
+            return;
+        }
+        self.answered = true;
+        if let Some(bytes) = self.wire.unheard(|unheard| unheard.answer()).flatten() {
+            self.outbox.replace(&bytes);
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, more: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let sent = self.outbox.poll_send(cx, &self.socket, more);
+        match sent {
+            Poll::Ready(Ok((left, taken))) => {
+                self.writing.clear();
+                self.wire.note_sent(left);
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
+            Poll::Pending => {
+                let limit = self.wire.limits().send_timeout;
+                let due = self.writing.due().unwrap_or_else(|| Instant::now() + limit);
+                ready!(self.writing.poll(cx, due));
+                self.wire.set_fault(Fault::SendTimeout);
+                self.wire.reset_on_close();
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+}
+
+/// A read that did not fill its space emptied the socket: waits for the next edge without asking the kernel again, or
+/// the parked connection would wake for nothing. The result only says what was told.
+fn drained(socket: &TcpStream) {
+    let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let room = if this.wire.is_heard() { usize::MAX } else { this.wire.header_room() };
+        if room == 0 {
+            this.wire.set_fault(Fault::HeaderTooLarge);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let before = buf.filled().len();
+        let Poll::Ready(filled) = this.poll_fill(cx, buf, room) else { return this.poll_patience(cx) };
+        let n = filled?;
+        this.reading.clear();
+        this.wire.note_received(buf.filled().get(before..).unwrap_or_default());
+        if this.wire.wants_body() {
+            this.body.came(n);
+        } else {
+            this.body = BodyPace::default();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let total = parts.iter().map(|part| part.len()).sum();
+        if !this.wire.is_heard() {
+            // Pingora's own word on a request no hook saw
+            this.wire.set_fault(Fault::BadRequest);
+            return Poll::Ready(Ok(total));
+        }
+        loop {
+            if this.outbox.take(parts, total) {
+                return Poll::Ready(Ok(total));
+            }
+            let taken = ready!(this.poll_send(cx, parts))?;
+            if taken > 0 {
+                return Poll::Ready(Ok(taken));
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        while !this.outbox.is_empty() {
+            ready!(this.poll_send(cx, &[]))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.answer_once();
+        ready!(self.as_mut().poll_flush(cx))?;
+        // the peer may be gone already, which is no failure of a shutdown
+        let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[async_trait]
+impl Shutdown for Connection {
+    async fn shutdown(&mut self) {
+        let _ = tokio::io::AsyncWriteExt::shutdown(self).await;
+    }
+}
+
+impl UniqueID for Connection {
+    fn id(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl Ssl for Connection {
+    fn selected_alpn_proto(&self) -> Option<ALPN> {
+        self.wire.is_h2().then_some(ALPN::H2)
+    }
+}
+
+impl GetTimingDigest for Connection {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        Vec::new()
+    }
+}
+
+impl GetProxyDigest for Connection {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        Some(self.proxy_digest.clone())
+    }
+}
+
+impl GetSocketDigest for Connection {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        Some(self.socket_digest.clone())
+    }
+}
+
+#[async_trait]
+impl Peek for Connection {}

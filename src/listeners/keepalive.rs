@@ -1,0 +1,200 @@
+//! How does a connection live, from its first byte to its close?
+//!
+//! Our own loop around Pingora's `process_new_http`: between requests a connection is parked, holding its socket and
+//! little else; the idle time-out lives there. A connection is parked only when nothing of the next request has been
+//! handed over yet, so pipelined requests are served one after the other. Always: the close lets our last answer
+//! arrive, by reading on for a bounded while what the client still sends, before the kernel would answer it with a reset.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
+use pingora::protocols::Stream;
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::{HttpProxy, ProxyHttp};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::connection::Connection;
+use super::drain::Drain;
+use super::pipelined;
+use super::preface::{self, Spoken};
+use super::shard::Accepted;
+use crate::proxy::wire::{Limits, Unheard, Wire};
+
+/// How long a closing connection is read on, and how much of it.
+const LINGER: Duration = Duration::from_secs(5);
+const LINGER_SILENCE: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 16 << 20;
+
+/// How often an HTTP/2 connection is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long an HTTP/2 connection without requests may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// What a shard serves its connections with.
+pub(super) struct Desk<P> {
+    pub(super) proxy: Arc<HttpProxy<P>>,
+    pub(super) limits: Box<dyn Fn() -> Limits + Send + Sync>,
+    pub(super) unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
+    pub(super) drain: Drain,
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve<P>(desk: Arc<Desk<P>>, accepted: Accepted)
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    let Accepted { socket, peer, home, h2c, held } = accepted;
+    // a socket that is not to be had is one whose client left
+    let Ok(socket) = ours(socket) else { return };
+    let socket = Arc::new(socket);
+    let wire = Wire::new(peer, home, (desk.limits)());
+    let (spoken, ahead) = if h2c { preface::read(&socket, wire.limits()).await } else { (Spoken::Http1, Vec::new()) };
+    let connection = Connection::new(socket.clone(), wire.clone(), ahead);
+    match spoken {
+        Spoken::Nothing => return,
+        Spoken::Http1 => http1(&desk, connection, &socket, &wire).await,
+        Spoken::Http2 => http2(&desk, connection, &wire).await,
+    }
+    close(&socket, &wire).await;
+    // whoever waits for the last connection finds it closed
+    drop(socket);
+    drop(held);
+}
+
+fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
+    socket.set_nonblocking(true)?;
+    let socket = TcpStream::from_std(socket)?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+async fn http1<P>(desk: &Desk<P>, connection: Connection, socket: &TcpStream, wire: &Arc<Wire>)
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    let shutdown = desk.drain.watch();
+    let mut stream: Stream = Box::new(connection);
+    let mut kept: Option<HttpPersistentSettings> = None;
+    loop {
+        if wire.is_settled() {
+            let Some(parked) = park(stream, socket, (desk.limits)().keepalive).await else { return };
+            stream = parked;
+        }
+        wire.begin_turn((desk.limits)());
+        let ended = desk.proxy.process_new_http(session(stream, kept.take()), &shutdown).await;
+        wire.unheard(|unheard| (desk.unheard)(&unheard));
+        let Some(reusable) = ended else { return };
+        (stream, kept) = reusable.consume();
+        if !wire.is_settled() && !kept.as_ref().is_some_and(pipelined::holds_a_request) {
+            wire.settle();
+        }
+    }
+}
+
+/// Holds the connection until its next request begins; `None` when it does not.
+async fn park(stream: Stream, socket: &TcpStream, idle: Duration) -> Option<Stream> {
+    let mut connection = stream.into_any().downcast::<Connection>().ok()?;
+    connection.slim();
+    if !connection.holds_bytes() {
+        timeout(idle, socket.ready(Interest::READABLE)).await.ok()?.ok()?;
+    }
+    Some(connection)
+}
+
+fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSession {
+    let mut session = ServerSession::new_http1(stream);
+    if let Some(kept) = kept {
+        kept.apply_to_session(&mut session);
+    }
+    // every limit on reading is the connection's own: 0 is "no limit" here, and None would be "no further request"
+    session.set_keepalive(Some(0));
+    session.set_read_timeout(None);
+    session.set_pipelining_enabled(true);
+    session
+}
+
+async fn http2<P>(desk: &Desk<P>, connection: Connection, wire: &Arc<Wire>)
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    wire.speak_h2();
+    let goodbye = watch::Sender::new(false);
+    let watch = goodbye.subscribe();
+    tokio::select! {
+        _ = desk.proxy.process_new(Box::new(connection), &watch) => {}
+        () = until_over(desk, &goodbye, wire) => {}
+    }
+}
+
+/// Says goodbye when the connection may not go on, and returns when it need not be waited for any longer.
+async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wire) {
+    let mut idle_since = Instant::now();
+    let mut left_since = None;
+    loop {
+        let limits = (desk.limits)();
+        wire.set_limits(limits);
+        tokio::select! {
+            () = sleep(LOOK.min(limits.keepalive / 4)) => {}
+            () = desk.drain.begun(), if left_since.is_none() => {}
+        }
+        if wire.serving() > 0 {
+            idle_since = Instant::now();
+        }
+        let quiet = idle_since.elapsed();
+        match left_since {
+            None if wire.must_close() || quiet >= limits.keepalive => {
+                goodbye.send_replace(true);
+                left_since = Some(Instant::now());
+            }
+            Some(since) if quiet >= GOODBYE && Instant::now() - since >= GOODBYE => return,
+            _ => {}
+        }
+    }
+}
+
+/// Closes the connection so that what we sent arrives.
+async fn close(socket: &TcpStream, wire: &Wire) {
+    if wire.ends_in_reset() {
+        let _ = socket.set_zero_linger();
+        return;
+    }
+    // fails when the client has left, and then there is nobody to read on for
+    if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
+        return;
+    }
+    let in_the_middle = wire.wants_body() || !wire.is_heard();
+    let _ = timeout(LINGER, read_on(socket, in_the_middle)).await;
+}
+
+/// Reads what the client still sends. One that was answered in full has sent it all, mostly, and is not waited for.
+async fn read_on(socket: &TcpStream, in_the_middle: bool) {
+    let mut waits = in_the_middle;
+    let mut left = LINGER_BYTES;
+    let mut waste = vec![0; 16 << 10];
+    while left > 0 {
+        match socket.try_read(&mut waste) {
+            Ok(0) => return,
+            Ok(n) => {
+                waits = true;
+                left = left.saturating_sub(n);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && waits => {
+                let due = Instant::now() + LINGER_SILENCE;
+                if !matches!(timeout_at(due, socket.ready(Interest::READABLE)).await, Ok(Ok(_))) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What runs on one core? A thread with a single-threaded runtime and its own `HttpProxy`.
+//!
+//! A client connection, the connections to origins it uses and all their timers live on one shard and never cross
+//! threads. Always: a panic in one connection ends that connection alone, and its counts are given back.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::{io, thread};
+
+use pingora::apps::HttpServerOptions;
+use pingora::protocols::http::v2::server::default_h2_options;
+use pingora::proxy::{HttpProxy, ProxyHttp};
+use pingora::server::configuration::ServerConf;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connections::Held;
+use super::drain::Drain;
+use super::keepalive::{self, Desk};
+use crate::proxy::wire::{Home, Limits, Unheard};
+
+/// Idle connections to origins a shard keeps at most, over all pools; the pools' own `keepalive` is far below.
+const IDLE_UPSTREAM: usize = 16_384;
+
+/// Tries Pingora allows for a request; how many there are is ours to decide.
+const TRIES: usize = 1_000_000;
+
+/// What a shard is given to serve requests with.
+pub struct Hooks<P> {
+    /// Pingora's hooks.
+    pub proxy: P,
+    /// The client limits of the current snapshot.
+    pub limits: Box<dyn Fn() -> Limits + Send + Sync>,
+    /// Records a request that ended before any hook saw it.
+    pub unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
+}
+
+/// One shard, as the doors see it.
+#[derive(Debug)]
+pub(super) struct Shard {
+    work: mpsc::UnboundedSender<Accepted>,
+    load: Arc<AtomicUsize>,
+}
+
+/// A connection on its way to a shard.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) socket: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) home: Arc<Home>,
+    pub(super) h2c: bool,
+    pub(super) held: Held,
+}
+
+impl Shard {
+    /// Starts shard `index` and waits on `ready` for it in [`Starting::finish`]: shards start side by side, since
+    /// each reads the system's certificates.
+    pub(super) fn start<P>(index: usize, hooks: Hooks<P>, drain: Drain) -> io::Result<Starting>
+    where
+        P: ProxyHttp + Send + Sync + 'static,
+        P::CTX: Send + Sync,
+    {
+        let (work, queue) = mpsc::unbounded_channel();
+        let (tell, ready) = oneshot::channel();
+        let load = Arc::new(AtomicUsize::new(0));
+        let run = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            runtime.block_on(async move {
+                let desk = Arc::new(desk(hooks, drain));
+                // nobody waits only when the start was given up
+                let _ = tell.send(Ok(()));
+                work_off(&desk, queue).await;
+            });
+        };
+        thread::Builder::new().name(format!("shard-{index}")).spawn(run)?;
+        Ok(Starting { shard: Self { work, load }, ready })
+    }
+
+    /// Connections on it now.
+    pub(super) fn load(&self) -> usize {
+        self.load.load(Relaxed)
+    }
+
+    /// Where a connection on it is counted.
+    pub(super) fn counter(&self) -> Arc<AtomicUsize> {
+        self.load.clone()
+    }
+
+    /// Hands a connection over.
+    pub(super) fn send(&self, accepted: Accepted) {
+        // a shard ends only with the process: then the connection just closes
+        let _ = self.work.send(accepted);
+    }
+}
+
+/// A shard that may not be ready yet.
+pub(super) struct Starting {
+    shard: Shard,
+    ready: oneshot::Receiver<io::Result<()>>,
+}
+
+impl Starting {
+    /// Waits until the shard can serve.
+    pub(super) fn finish(self) -> io::Result<Shard> {
+        match self.ready.blocking_recv() {
+            Ok(Ok(())) => Ok(self.shard),
+            Ok(Err(error)) => Err(error),
+            Err(_dropped) => Err(io::Error::other("a shard ended while it started")),
+        }
+    }
+}
+
+fn desk<P>(hooks: Hooks<P>, drain: Drain) -> Desk<P>
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    let conf = ServerConf {
+        threads: 1,
+        upstream_keepalive_pool_size: IDLE_UPSTREAM,
+        max_retries: TRIES,
+        ..ServerConf::default()
+    };
+    let mut proxy = HttpProxy::new(hooks.proxy, Arc::new(conf));
+    let mut options = HttpServerOptions::default();
+    // refused by our own hook, which logs it and answers in our words
+    options.allow_connect_method_proxying = true;
+    proxy.server_options = Some(options);
+    let limits = (hooks.limits)();
+    let mut h2 = default_h2_options();
+    h2.max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX));
+    proxy.h2_options = Some(h2);
+    proxy.handle_init_modules();
+    Desk { proxy: Arc::new(proxy), limits: hooks.limits, unheard: hooks.unheard, drain }
+}
+
+async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Accepted>)
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    while let Some(accepted) = queue.recv().await {
+        tokio::spawn(keepalive::serve(desk.clone(), accepted));
+    }
+}

@@ -1,0 +1,253 @@
+//! One request of a connection, from its first byte on: how long, how large, and how it was really written.
+//!
+//! Pingora escapes a request line it would have to refuse, so what the client wrote is kept here until it is judged.
+//! Always: `received` is the request's own bytes or nothing; bytes whose owner is not known are never guessed at.
+
+use tokio::time::Instant;
+
+use super::limits::{Fault, Limits};
+use crate::observe::RequestId;
+
+/// Bytes of a request's start that are kept for the log when no hook sees it.
+const START: usize = 256;
+
+/// The request under way.
+#[derive(Debug)]
+pub(super) struct Turn {
+    limits: Limits,
+    /// Every byte of the request so far, and of what came along behind it, while `known`.
+    head: Vec<u8>,
+    known: bool,
+    /// Bytes handed over before the first hook, kept or not.
+    seen: usize,
+    began: Option<Instant>,
+    /// How many bytes of `head` were the finished request's; nobody can tell behind a body.
+    used: Option<usize>,
+    body: bool,
+    fault: Option<Fault>,
+    id: Option<RequestId>,
+}
+
+impl Turn {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            head: Vec::new(),
+            known: true,
+            seen: 0,
+            began: None,
+            used: None,
+            body: false,
+            fault: None,
+            id: None,
+        }
+    }
+
+    /// The next request may begin; `settled`: nothing of it came yet.
+    pub(super) fn begin(&mut self, limits: Limits, settled: bool) {
+        let used = self.used.take().filter(|used| self.known && !self.body && *used <= self.head.len());
+        self.known = settled || used.is_some();
+        match used {
+            Some(used) if !settled => drop(self.head.drain(..used)),
+            _ => self.head.clear(),
+        }
+        self.limits = limits;
+        self.seen = self.head.len();
+        self.began = (!self.head.is_empty()).then(Instant::now);
+        self.body = false;
+        self.fault = None;
+        self.id = None;
+    }
+
+    /// `bytes` came; `heard`: the header was complete before.
+    pub(super) fn take(&mut self, bytes: &[u8], heard: bool) {
+        self.began.get_or_insert_with(Instant::now);
+        if !heard {
+            self.seen += bytes.len();
+        } else if self.body || bytes.len() > 1 {
+            // a body or a tunnel; only the one byte Pingora looks ahead belongs to a next request
+            self.known = false;
+        }
+        if self.known {
+            self.head.extend_from_slice(bytes);
+        } else {
+            self.head = Vec::new();
+        }
+    }
+
+    /// The request has a body.
+    pub(super) fn has_body(&mut self) {
+        self.body = true;
+    }
+
+    /// The request is over and was `used` bytes long, if it had no body.
+    pub(super) fn end(&mut self, used: usize) {
+        self.used = Some(used);
+    }
+
+    /// Gives the memory of a request that is over back.
+    pub(super) fn forget(&mut self) {
+        self.head = Vec::new();
+    }
+
+    /// The bytes of the request as received.
+    pub(super) fn received(&self) -> Option<&[u8]> {
+        (self.known && !self.head.is_empty()).then_some(&self.head)
+    }
+
+    /// The first bytes of the request.
+    pub(super) fn start(&self) -> &[u8] {
+        self.head.get(..START).unwrap_or(&self.head)
+    }
+
+    /// When its first byte came.
+    pub(super) fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
+    /// Bytes its header may still have.
+    pub(super) fn room(&self) -> usize {
+        self.limits.header_bytes.saturating_sub(self.seen)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The first finding stands.
+    pub(super) fn blame(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+    }
+
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// The id of a request no hook saw.
+    pub(super) fn id(&mut self) -> RequestId {
+        *self.id.get_or_insert_with(RequestId::random)
+    }
+
+    /// Why a request no hook saw ended. What Pingora calls malformed may be too long or have too many lines.
+    pub(super) fn verdict(&self) -> Fault {
+        let fault = self.fault.unwrap_or(Fault::Gone);
+        let target = target(first_line(&self.head)).len();
+        let lines = memchr::memchr_iter(b'\n', &self.head).count();
+        match fault {
+            Fault::BadRequest | Fault::HeaderTooLarge if target > self.limits.uri_bytes => Fault::UriTooLong,
+            // the request line and the empty one are no headers
+            Fault::BadRequest if lines > self.limits.headers.saturating_add(2) => Fault::HeaderTooLarge,
+            other => other,
+        }
+    }
+}
+
+/// The request line in `head`, without its end.
+fn first_line(head: &[u8]) -> &[u8] {
+    let start = head.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(head.len());
+    let line = head.get(start..).unwrap_or_default();
+    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// All between the method and the version, or the end.
+fn target(line: &[u8]) -> &[u8] {
+    let start = memchr::memchr(b' ', line).map_or(line.len(), |at| at + 1);
+    let end = memchr::memrchr(b' ', line).filter(|end| *end >= start).unwrap_or(line.len());
+    line.get(start..end).unwrap_or_default()
+}
+
+/// Whether the target of the request line in `head` has no space, control byte or `#`.
+pub(super) fn plain_target(head: &[u8]) -> bool {
+    !target(first_line(head)).iter().any(|&b| b <= b' ' || b == 0x7f || b == b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::limits;
+    use super::*;
+
+    #[test]
+    fn a_target_with_a_space_a_control_byte_or_a_fragment_is_not_plain() {
+        for (line, plain) in [
+            ("GET /a HTTP/1.1\r\n", true),
+            ("\r\nGET /a%20b?c=%2f HTTP/1.1\r\n", true),
+            ("GET /\u{e9} HTTP/1.1\n", true),
+            ("GET /a b HTTP/1.1\r\n", false),
+            ("GET /a\u{1} HTTP/1.1\r\n", false),
+            ("GET /a#f HTTP/1.1\r\n", false),
+            ("GET  /a HTTP/1.1\r\n", false),
+            ("GET /a\t HTTP/1.1\r\n", false),
+        ] {
+            assert_eq!(plain_target(line.as_bytes()), plain, "{line:?}");
+        }
+    }
+
+    fn turn(head: &[u8]) -> Turn {
+        let mut turn = Turn::new(limits());
+        turn.begin(limits(), true);
+        turn.take(head, false);
+        turn
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_unheard_request_is_told_from_its_head() {
+        let lines = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(300));
+        let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(9000));
+        for (head, found, told) in [
+            ("\u{16}\u{3}\u{1}", Fault::BadRequest, Fault::BadRequest),
+            (lines.as_str(), Fault::BadRequest, Fault::HeaderTooLarge),
+            (target.as_str(), Fault::HeaderTooLarge, Fault::UriTooLong),
+            ("GET / HT", Fault::HeaderTimeout, Fault::HeaderTimeout),
+        ] {
+            let mut turn = turn(head.as_bytes());
+            turn.blame(found);
+            assert_eq!(turn.verdict(), told);
+            assert_eq!(turn.start().len(), head.len().min(256));
+        }
+    }
+
+    #[test]
+    fn a_tunnel_is_not_remembered() {
+        let mut turn = turn(b"GET / HTTP/1.1\r\n\r\n");
+        turn.take(&[b'x'; 4096], true);
+        assert_eq!(turn.received(), None);
+        assert_eq!(turn.head.capacity(), 0);
+    }
+
+    #[test]
+    fn behind_a_body_nothing_is_guessed() {
+        let mut turn = turn(b"POST / HTTP/1.1\r\n\r\n3\r\na b\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n");
+        turn.has_body();
+        turn.end(19 + 3);
+        turn.begin(limits(), false);
+        assert_eq!(turn.received(), None);
+        assert_eq!(turn.room(), limits().header_bytes);
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_judged(head in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let plain = plain_target(&head);
+            let line = first_line(&head);
+            prop_assert!(plain || line.iter().filter(|b| **b == b' ').count() > 0);
+        }
+
+        #[test]
+        fn a_target_of_ordinary_bytes_is_plain(target in "[!-\"$-~]{1,100}") {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: a b\r\n\r\n");
+            prop_assert!(plain_target(head.as_bytes()));
+        }
+    }
+}
