@@ -1,16 +1,18 @@
 //! What is known of one origin's health, shared by the data plane, the judge and those who look on.
 //!
-//! One `Live` per pool and origin name lives as long as a snapshot names it, so nothing learned is lost by a reload.
-//! The data plane reads the verdict, and writes the time of its last answer, without a lock; both order nothing else,
-//! hence `Relaxed`.
+//! One `Live` per pool and origin name lives as long as a snapshot names it, so nothing learned is lost by a reload. The
+//! data plane reads the verdict, and writes the time of its last answer, without a lock; both order nothing else, hence
+//! `Relaxed`. Only what fails takes the short lock of the [`State`] and rings the judge's [`Bell`].
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-use super::{Board, Verdict};
+use super::floor::{Case, Ruling};
+use super::{Board, Evidence, Grade, Policy, Seen, State, Verdict, Why};
 
 /// The health of one origin.
 #[derive(Debug)]
@@ -20,24 +22,63 @@ pub struct Live {
     first_answer: OnceLock<Instant>,
     /// Milliseconds from the first answer in traffic to the last one.
     answered: AtomicU64,
+    state: Mutex<State>,
     /// Where the verdict is shown as well. A board of a departed snapshot is forgotten when the next one comes.
     boards: Mutex<Vec<(Weak<Board>, usize)>>,
+    /// Traffic was refused since the judge looked.
+    refused: AtomicBool,
+    /// It is in the bell's list.
+    listed: AtomicBool,
+    bell: OnceLock<Arc<Bell>>,
+}
+
+/// What is known of an origin, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// What is held of it.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: Why,
+    /// The latest probe, and when it ended.
+    pub last_probe: Option<(Grade, Instant)>,
+    /// When a request was last answered.
+    pub last_answer: Option<Instant>,
+}
+
+/// Wakes the judge before its time.
+#[derive(Debug, Default)]
+pub struct Bell {
+    notify: Notify,
+    /// Origins of which something was learned, each once.
+    rung: Mutex<Vec<Arc<Live>>>,
 }
 
 impl Live {
-    /// An origin of which this is held.
-    pub fn new(verdict: Verdict) -> Self {
+    /// An origin that is assumed up, or has to prove itself first; `known`: its address is.
+    pub fn new(proven: bool, known: bool) -> Self {
+        let state = State::new(proven, known);
         Self {
-            verdict: AtomicU8::new(verdict as u8),
+            verdict: AtomicU8::new(state.verdict().0 as u8),
             first_answer: OnceLock::new(),
             answered: AtomicU64::new(0),
+            state: Mutex::new(state),
             boards: Mutex::new(Vec::new()),
+            refused: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+            bell: OnceLock::new(),
         }
     }
 
     /// What is held of the origin now.
     pub fn verdict(&self) -> Verdict {
         Verdict::stored(self.verdict.load(Relaxed))
+    }
+
+    /// What is known of it, for people.
+    pub fn report(&self) -> Report {
+        let state = self.state.lock();
+        let (verdict, why) = state.verdict();
+        Report { verdict, why, last_probe: state.last_probe(), last_answer: self.last_answer() }
     }
 
     /// Shows the verdict on a board from now on, as that of `member`.
@@ -60,14 +101,93 @@ impl Live {
         self.first_answer.get().map(|first| *first + since)
     }
 
+    /// A request was refused a connection, or the origin was unreachable: to be confirmed at once, if it is in service.
+    pub fn refused(self: &Arc<Self>) {
+        if self.verdict().usable() && !self.refused.swap(true, Relaxed) {
+            self.ring();
+        }
+    }
+
+    /// A request on `key` that went out at `since` got no answer in time.
+    pub fn timed_out(self: &Arc<Self>, key: u32, since: Instant, now: Instant) {
+        self.take(Evidence::TimedOut { key, since }, now);
+        self.ring();
+    }
+
+    /// A request that tried it while every origin was out got through: it is in at once.
+    pub fn connected(self: &Arc<Self>, now: Instant) {
+        if !self.verdict().usable() {
+            self.take(Evidence::Connected, now);
+            self.ring();
+        }
+    }
+
     /// Changes the verdict everywhere it is shown.
-    pub fn publish(&self, verdict: Verdict) {
+    pub(crate) fn publish(&self, verdict: Verdict) {
         // The lock keeps a board that is being added from missing the change.
         let boards = self.boards.lock();
         self.verdict.store(verdict as u8, Relaxed);
         for (board, member) in boards.iter().filter_map(|(board, member)| Some((board.upgrade()?, *member))) {
             board.set(member, verdict.usable());
         }
+    }
+
+    pub(super) fn take(&self, evidence: Evidence, now: Instant) {
+        self.state.lock().take(evidence, self.last_answer(), now);
+    }
+
+    pub(super) fn case(&self, weight: u32, known: bool, policy: &Policy, short: bool, now: Instant) -> Case {
+        let seen = Seen { weight, known, answered: self.last_answer() };
+        self.state.lock().case(&seen, policy, short, now)
+    }
+
+    /// Takes a ruling over and publishes it; answers what was held before and why this is, if that changed, and
+    /// whether time alone may change it again.
+    pub(super) fn settle(&self, ruling: &Ruling, policy: &Policy, now: Instant) -> (Option<(Verdict, Why)>, bool) {
+        let mut state = self.state.lock();
+        let change = state.settle(ruling, policy, now).map(|before| (before, state.verdict().1));
+        if change.is_some() {
+            self.publish(ruling.verdict);
+        }
+        (change, state.is_restless())
+    }
+
+    /// Rings this bell from now on; answers whether something was learned before.
+    pub fn attach(&self, bell: &Arc<Bell>) -> bool {
+        self.bell.get_or_init(|| Arc::clone(bell));
+        self.listed.load(Relaxed)
+    }
+
+    /// The judge looks: was traffic refused since it last did?
+    pub fn look(&self) -> bool {
+        self.listed.store(false, Relaxed);
+        self.refused.swap(false, Relaxed)
+    }
+
+    fn ring(self: &Arc<Self>) {
+        if !self.listed.swap(true, Relaxed)
+            && let Some(bell) = self.bell.get()
+        {
+            bell.rung.lock().push(Arc::clone(self));
+            bell.notify.notify_one();
+        }
+    }
+}
+
+impl Bell {
+    /// Wakes the judge: something changed that it should look at now, such as the snapshot.
+    pub fn ring(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Waits for the next ring; one that came meanwhile counts.
+    pub async fn wait(&self) {
+        self.notify.notified().await;
+    }
+
+    /// The origins that rang.
+    pub fn take(&self) -> Vec<Arc<Live>> {
+        std::mem::take(&mut *self.rung.lock())
     }
 }
 
@@ -76,9 +196,22 @@ impl Live {
 mod tests {
     use super::*;
 
+    fn up() -> Arc<Live> {
+        Arc::new(Live::new(true, true))
+    }
+
+    #[test]
+    fn origin_begins_up_joining_or_unresolved() {
+        let begin = |proven, known| Live::new(proven, known).verdict();
+        assert_eq!(
+            [begin(true, true), begin(false, true), begin(true, false), begin(false, false)],
+            [Verdict::Up, Verdict::Joining, Verdict::Down, Verdict::Down]
+        );
+    }
+
     #[test]
     fn change_of_verdict_shows_on_every_board() {
-        let live = Live::new(Verdict::Up);
+        let live = up();
         let (old, new) = (Arc::new(Board::new(1)), Arc::new(Board::new(4)));
         live.show_on(&old, 0);
         live.show_on(&new, 3);
@@ -92,7 +225,7 @@ mod tests {
 
     #[test]
     fn boards_of_departed_snapshots_are_forgotten() {
-        let live = Live::new(Verdict::Up);
+        let live = up();
         for _ in 0..100 {
             live.show_on(&Arc::new(Board::new(1)), 0);
         }
@@ -101,12 +234,41 @@ mod tests {
 
     #[test]
     fn last_answer_is_the_time_of_the_last_one() {
-        let live = Live::new(Verdict::Up);
+        let live = up();
         let start = Instant::now();
         assert_eq!(live.last_answer(), None);
         live.answered(start);
         assert_eq!(live.last_answer(), Some(start));
         live.answered(start + Duration::from_millis(2500));
         assert_eq!(live.last_answer(), Some(start + Duration::from_millis(2500)));
+    }
+
+    #[test]
+    fn each_origin_rings_once_until_it_was_looked_at() {
+        let (live, bell) = (up(), Arc::new(Bell::default()));
+        assert!(!live.attach(&bell));
+        (0..3).for_each(|_| live.refused());
+        assert_eq!(bell.take().len(), 1);
+        assert!(live.look());
+        assert!(!live.look(), "looked at");
+        live.timed_out(1, Instant::now(), Instant::now());
+        assert_eq!((bell.take().len(), live.look()), (1, false));
+    }
+
+    #[test]
+    fn what_was_learned_before_there_was_a_bell_is_not_lost() {
+        let live = up();
+        live.refused();
+        assert!(live.attach(&Arc::new(Bell::default())));
+        assert!(live.look());
+    }
+
+    #[test]
+    fn refusals_by_an_origin_that_is_out_are_no_news() {
+        let (live, bell) = (up(), Arc::new(Bell::default()));
+        live.attach(&bell);
+        live.publish(Verdict::Down);
+        live.refused();
+        assert!(bell.take().is_empty());
     }
 }

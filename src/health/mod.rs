@@ -1,13 +1,268 @@
 //! May this origin be used? Evidence in, verdict out: pure state, the clock is an argument.
 //!
-//! [`Live`] is what an origin's verdict is read from, [`Board`] the same for a whole pool at a glance.
+//! [`State`] keeps what was learned of one origin and what follows from it alone; the [`floor`] of its pool then says
+//! who goes and who is kept. *Hard* evidence (no connection, silence while others answer) ejects whatever the floor
+//! says, *soft* evidence (bad probes) only within it, and failures of our own are evidence against nobody. Nothing here
+//! logs, counts or sleeps: changes are returned as facts. One thread judges; [`Live`] is what the data plane sees of
+//! it, [`Board`] the same for a whole pool at a glance.
 
 pub mod address;
 pub mod board;
+pub mod evidence;
+pub mod floor;
+mod hang;
 pub mod live;
+#[cfg(test)]
+mod model;
+mod offence;
+pub mod policy;
+pub mod roster;
+mod run;
+pub mod schedule;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tables;
 pub mod verdict;
+
+use std::time::Instant;
 
 pub use address::{Address, Endpoint};
 pub use board::Board;
-pub use live::Live;
-pub use verdict::Verdict;
+pub use evidence::{Evidence, Fault, Grade};
+pub use live::{Bell, Live, Report};
+pub use policy::{Policy, Probing};
+pub use roster::{Roster, Target};
+pub use verdict::{Change, Verdict, Why};
+
+use floor::{Case, Due, Ruling};
+use hang::{Hang, SILENCE};
+use offence::Offences;
+use run::Run;
+
+/// What was learned of one origin.
+#[derive(Debug, Clone)]
+pub struct State {
+    verdict: Verdict,
+    why: Why,
+    /// Passed `rise` probes, or was assumed to.
+    proven: bool,
+    run: Run,
+    hang: Hang,
+    trouble: Option<Trouble>,
+    ejections: Offences,
+    hangs: Offences,
+    /// Nothing before this instant counts: we were held up ourselves.
+    heard_from: Option<Instant>,
+}
+
+/// Why an origin is due out, until it is well again.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    since: Instant,
+    /// It refused, and again when asked again.
+    refusal: Option<Fault>,
+    /// Requests hang there; not to come back before this, since probes by TCP pass all along.
+    hung: Option<Instant>,
+    /// When it is let in again at the earliest, once it was out for this.
+    held: Option<Instant>,
+}
+
+impl State {
+    /// An origin that is assumed up, or has to prove itself first; `known`: its address is.
+    pub fn new(proven: bool, known: bool) -> Self {
+        let (verdict, why) = match (known, proven) {
+            (false, _) => (Verdict::Down, Why::Unresolved),
+            (true, true) => (Verdict::Up, Why::Assumed),
+            (true, false) => (Verdict::Joining, Why::NotProven { good: 0, rise: 0 }),
+        };
+        Self {
+            verdict,
+            why,
+            proven,
+            run: Run::default(),
+            hang: Hang::default(),
+            trouble: None,
+            ejections: Offences::EJECTIONS,
+            hangs: Offences::HANGS,
+            heard_from: None,
+        }
+    }
+
+    /// What is held of it, and why.
+    pub fn verdict(&self) -> (Verdict, Why) {
+        (self.verdict, self.why)
+    }
+
+    /// The latest probe's result, and when it came.
+    pub fn last_probe(&self) -> Option<(Grade, Instant)> {
+        self.run.last()
+    }
+
+    /// Takes evidence that came `now`; `answered`: when a request was last answered. Nothing follows from it before the
+    /// pool is judged.
+    pub fn take(&mut self, evidence: Evidence, answered: Option<Instant>, now: Instant) {
+        match evidence {
+            Evidence::Probe(grade) => self.probed(grade, now),
+            Evidence::Confirm(Grade::Bad(fault)) if fault.is_refusal() => {
+                self.run.restart();
+                self.trouble(now).refusal = Some(fault);
+            }
+            // It took the connection after all, or said nothing in time: no refusal that is confirmed.
+            Evidence::Confirm(_) => {}
+            Evidence::TimedOut { key, since } => {
+                if since >= self.heard_from.unwrap_or(since) && !self.is_hung() {
+                    self.hang.timed_out(key, since, answered, now);
+                }
+            }
+            Evidence::Connected => {
+                self.recover(Why::Connected);
+                self.proven = true;
+                self.run.restart();
+            }
+            Evidence::Stalled => {
+                self.heard_from = Some(now);
+                self.hang.forget();
+                self.run.forget_time_before(now);
+            }
+        }
+    }
+
+    /// What the judge of the pool needs to know. `short`: the pool is short of origins, so that nobody waits.
+    pub fn case(&mut self, seen: &Seen, policy: &Policy, short: bool, now: Instant) -> Case {
+        match &policy.probing {
+            Some(probing) => self.weigh(probing, seen.answered, short, now),
+            None => {
+                self.proven = true;
+                self.recover(Why::Assumed);
+            }
+        }
+        let answered = seen.answered.max(self.heard_from);
+        let long = |since: Instant| now.saturating_duration_since(since) >= SILENCE;
+        let http = policy.probing.is_some_and(|probing| probing.http);
+        let heard = answered.max(self.run.last_good().filter(|_| http));
+        let silent_since = self.run.bad_since().max(self.run.last_answer().filter(|_| http)).max(answered);
+        Case {
+            weight: seen.weight,
+            known: seen.known,
+            proven: self.proven,
+            out: !self.verdict.usable(),
+            due: self.trouble.map(|trouble| Due {
+                since: trouble.since,
+                refused: trouble.refusal.is_some(),
+                quiet: self.run.bad_since().is_some() && silent_since.is_some_and(long),
+                hung: trouble.hung.is_some(),
+            }),
+            hangs: !self.is_hung() && self.hang.is_silent(heard, now),
+            passes: self.run.passes(),
+            passes_long: self.run.good_since().is_some_and(long),
+            answers: seen.answered.is_some_and(|at| !long(at)),
+        }
+    }
+
+    /// Takes the ruling over; answers what was held before if that changed.
+    pub fn settle(&mut self, ruling: &Ruling, policy: &Policy, now: Instant) -> Option<Verdict> {
+        if ruling.hangs {
+            let http = policy.probing.is_some_and(|probing| probing.http);
+            let until = self.hangs.again(now);
+            self.hang.forget();
+            self.run.restart();
+            // An HTTP probe that passes proves more than a wait.
+            self.trouble(now).hung = Some(if http { now } else { until });
+        }
+        let before = self.verdict;
+        self.verdict = ruling.verdict;
+        self.why = self.reason(ruling, policy);
+        if before.usable()
+            && ruling.verdict == Verdict::Down
+            && let Some(trouble) = &mut self.trouble
+            && trouble.held.is_none()
+        {
+            trouble.held = Some(self.ejections.again(now));
+        }
+        (before != self.verdict).then_some(before)
+    }
+
+    /// May time alone change what follows from what is known?
+    pub fn is_restless(&self) -> bool {
+        self.trouble.is_some() || !self.hang.is_empty()
+    }
+
+    fn probed(&mut self, grade: Grade, now: Instant) {
+        self.run.record(grade, now);
+        if let Some(trouble) = &mut self.trouble
+            && grade.fault().is_none_or(Fault::connected)
+        {
+            trouble.refusal = None;
+        }
+    }
+
+    /// What follows from its own evidence: is it proven, due out, or well again?
+    fn weigh(&mut self, probing: &Probing, answered: Option<Instant>, short: bool, now: Instant) {
+        if self.run.good() >= probing.rise {
+            self.proven = true;
+        }
+        if self.proven && self.run.bad() >= probing.fall {
+            self.trouble(now);
+        }
+        let Some(trouble) = self.trouble else { return };
+        let needed = if short { 1 } else { probing.rise };
+        let waited = |until: Option<Instant>| until.is_none_or(|until| now >= until);
+        let well = self.run.good() >= needed && waited(trouble.hung) && (short || waited(trouble.held));
+        // One that hangs and is kept may prove itself by what it is kept for.
+        let answers = self.verdict == Verdict::Kept && self.is_hung() && answered > Some(trouble.since);
+        if well || answers {
+            self.recover(Why::Passing);
+        }
+    }
+
+    fn is_hung(&self) -> bool {
+        self.trouble.is_some_and(|trouble| trouble.hung.is_some())
+    }
+
+    fn recover(&mut self, why: Why) {
+        self.trouble = None;
+        self.hang.forget();
+        self.why = why;
+    }
+
+    fn trouble(&mut self, now: Instant) -> &mut Trouble {
+        self.trouble.get_or_insert(Trouble { since: now, refusal: None, hung: None, held: None })
+    }
+
+    fn reason(&self, ruling: &Ruling, policy: &Policy) -> Why {
+        match (ruling.verdict, self.trouble) {
+            (Verdict::Joining, _) => {
+                let rise = policy.probing.map_or(0, |probing| probing.rise);
+                Why::NotProven { good: self.run.good(), rise }
+            }
+            (Verdict::Down, _) if !ruling.known => Why::Unresolved,
+            (_, Some(Trouble { refusal: Some(fault), .. })) => Why::NoConnection(fault),
+            (_, Some(Trouble { hung: Some(_), .. })) => Why::Hung,
+            (_, Some(_)) if ruling.silent => Why::Silent,
+            (_, Some(_)) => self.bad_probes(),
+            (_, None) if self.why == Why::Connected => Why::Connected,
+            (_, None) if self.run.last().is_none() => Why::Assumed,
+            (_, None) => Why::Passing,
+        }
+    }
+
+    /// While it recovers the run is of good ones; what brought it here is still the reason.
+    fn bad_probes(&self) -> Why {
+        match (self.run.fault(), self.why) {
+            (Some(last), _) => Why::BadProbes { count: self.run.bad(), last },
+            (None, why) => why,
+        }
+    }
+}
+
+/// What others know of an origin when its pool is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Units of weight.
+    pub weight: u32,
+    /// Is there an address to connect to?
+    pub known: bool,
+    /// When a request was last answered.
+    pub answered: Option<Instant>,
+}

@@ -1,10 +1,14 @@
-//! What is held of an origin, and in which words?
+//! What is held of an origin, why, and what changed? In words that are public: they stand in `/status`, in the log and
+//! in metrics.
 //!
-//! The words are public: they stand in `/status`, in the log and in metrics.
+//! A [`Change`] is a fact for the caller to log and to count; nothing in this room does either.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// What is held of an origin now.
+use super::evidence::Fault;
+
+/// What is held of an origin now. Later rules add to these: overloaded, ramping, draining, leaving, parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -16,6 +20,54 @@ pub enum Verdict {
     Kept,
     /// Out.
     Down,
+}
+
+/// Why that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Nothing was heard of it yet.
+    Assumed,
+    /// Its probes passed.
+    Passing,
+    /// A request reached it while every origin was out.
+    Connected,
+    /// It has this many good probes of those that it needs.
+    NotProven {
+        /// Good probes in a row.
+        good: u32,
+        /// Needed.
+        rise: u32,
+    },
+    /// It takes no connection: refused or unreachable, and once more when asked again.
+    NoConnection(Fault),
+    /// So many probes in a row were bad.
+    BadProbes {
+        /// In a row.
+        count: u32,
+        /// The last of them.
+        last: Fault,
+    },
+    /// No probe passed and no request was answered for ten seconds, while other origins passed theirs.
+    Silent,
+    /// Requests on several keys timed out and none was answered for ten seconds, while other origins answered.
+    Hung,
+    /// Its name was not resolved yet.
+    Unresolved,
+}
+
+/// What is held of an origin changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The origin.
+    pub origin: Arc<str>,
+    /// What was held.
+    pub from: Verdict,
+    /// What is held now.
+    pub to: Verdict,
+    /// Why.
+    pub why: Why,
 }
 
 impl Verdict {
@@ -48,9 +100,48 @@ impl Verdict {
     }
 }
 
+impl Why {
+    /// One word of a bounded set: the label of `moorgate_ejections_total`.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Assumed => "assumed",
+            Self::Passing => "passing",
+            Self::Connected => "connected",
+            Self::NotProven { .. } => "not_proven",
+            Self::NoConnection(fault) | Self::BadProbes { last: fault, .. } => fault.as_str(),
+            Self::Silent => "silent",
+            Self::Hung => "hung",
+            Self::Unresolved => "unresolved",
+        }
+    }
+}
+
+impl Change {
+    /// Was an origin taken out of service?
+    pub fn is_ejection(&self) -> bool {
+        self.from.usable() && !self.to.usable()
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Assumed => f.write_str("assumed up: not probed yet"),
+            Self::Passing => f.write_str("probes pass"),
+            Self::Connected => f.write_str("a request reached it while every origin was out"),
+            Self::NotProven { good, rise } => write!(f, "{good} of {rise} good probes"),
+            Self::NoConnection(fault) => write!(f, "no connection: {fault}"),
+            Self::BadProbes { count, last } => write!(f, "{count} bad probes in a row, the last: {last}"),
+            Self::Silent => f.write_str("no probe passed and no request was answered for 10 s"),
+            Self::Hung => f.write_str("requests timed out and none was answered for 10 s"),
+            Self::Unresolved => f.write_str("unresolved"),
+        }
     }
 }
 
@@ -67,5 +158,12 @@ mod tests {
     fn kept_is_usable_and_joining_is_not() {
         let usable: Vec<_> = Verdict::ALL.into_iter().filter(|verdict| verdict.usable()).collect();
         assert_eq!(usable, [Verdict::Up, Verdict::Kept]);
+    }
+
+    #[test]
+    fn reason_of_bad_probes_is_the_last_fault() {
+        let why = Why::BadProbes { count: 3, last: Fault::Status(500) };
+        assert_eq!(why.reason(), "status");
+        assert_eq!(why.to_string(), "3 bad probes in a row, the last: status 500");
     }
 }

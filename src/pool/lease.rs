@@ -70,6 +70,13 @@ impl Lease {
         self.began
     }
 
+    /// A connection to the origin is held. One that was tried because every origin was out is in at once.
+    pub fn connected(&self, now: Instant) {
+        if self.pass == Pass::Panic {
+            self.health().connected(now);
+        }
+    }
+
     /// A header came, any header: the origin lives. To be called when it comes, since an answer may run for hours;
     /// [`finish`](Self::finish) does it if nobody did.
     pub fn answered(&mut self, status: u16, now: Instant) {
@@ -89,13 +96,28 @@ impl Lease {
             }
             // Failures of ours or of the client say nothing about the origin.
             Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
-            Outcome::Failed(_) => true,
+            Outcome::Failed(class) => {
+                self.failed(class, now);
+                true
+            }
         };
         let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
         self.origin.tally().record(error, took, now);
     }
 
-    fn health(&self) -> &Live {
+    /// What traffic says about the origin's health: rule H2.
+    fn failed(&self, class: Class, now: Instant) {
+        match class {
+            Class::ConnectRefused => self.health().refused(),
+            // One that answered and fell silent later answers.
+            Class::ConnectTimeout | Class::ResponseTimeout if self.answer.is_none() => {
+                self.health().timed_out(self.key, self.began, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn health(&self) -> &Arc<Live> {
         self.origin.health()
     }
 }
@@ -111,7 +133,11 @@ impl Drop for Lease {
 mod tests {
     use std::time::Duration;
 
+    use fastrand::Rng;
+
     use super::*;
+    use crate::health::{Verdict, Why};
+    use crate::pool::Ask;
     use crate::pool::tests::{only_origin, pick_any, pool};
 
     #[test]
@@ -157,5 +183,46 @@ mod tests {
         assert_eq!(origin.health().last_answer(), Some(now + Duration::from_millis(20)));
         let p50 = origin.tally().summary(now + Duration::from_secs(900)).p50.unwrap();
         assert!((18..=22).contains(&p50.as_millis()), "{p50:?}");
+    }
+
+    #[test]
+    fn connection_in_panic_brings_the_origin_in_and_none_else_does() {
+        let pool = pool(&["a"]);
+        let now = Instant::now();
+        let before = pick_any(&pool).lease(now);
+        let origin = only_origin(&pool);
+        origin.health().publish(Verdict::Down);
+        before.connected(now);
+        let in_panic = pick_any(&pool).lease(now);
+        assert_eq!((before.pass(), in_panic.pass()), (Pass::Own, Pass::Panic));
+        assert_ne!(origin.health().report().why, Why::Connected, "it was picked before the origin went out");
+        in_panic.connected(now);
+        pool.roster().judge(false, now);
+        assert_eq!(origin.health().report().why, Why::Connected);
+    }
+
+    #[test]
+    fn time_outs_on_five_keys_are_evidence_and_one_after_a_header_is_not() {
+        let pool = pool(&["a", "b"]);
+        let start = Instant::now();
+        let end = start + Duration::from_secs(10);
+        let lease = |hash| {
+            let member = pool.ring().owner(hash).unwrap();
+            (member, pool.pick(&Ask { hash: Some(hash), tried: &[] }, &mut Rng::with_seed(1)).unwrap().lease(start))
+        };
+        let leases: Vec<_> = (0..40_u32).map(|n| lease(n.wrapping_mul(0x9e37_79b9))).collect();
+        for (member, mut lease) in leases {
+            match member {
+                0 => lease.finish(Outcome::Failed(Class::ResponseTimeout), end),
+                _ => {
+                    lease.answered(200, end);
+                    lease.finish(Outcome::Failed(Class::ResponseTimeout), end);
+                }
+            }
+        }
+        pool.roster().judge(false, end);
+        let verdicts: Vec<_> = pool.members().iter().map(|member| member.origin().health().report().why).collect();
+        assert_eq!(verdicts[0], Why::Hung);
+        assert_ne!(verdicts[1], Why::Hung);
     }
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::balance::{Ring, ring::fingerprint};
 use crate::config::{self, Complaint, units};
-use crate::health::{Address, Board, Verdict};
+use crate::health::{Address, Board, Live, Policy, Roster, Target};
 use crate::resilience::Budget;
 use crate::template::Key;
 
@@ -36,6 +36,7 @@ pub struct Pool {
     ring: Ring,
     fingerprint: String,
     board: Arc<Board>,
+    roster: Arc<Roster>,
     settings: Settings,
     budget: Arc<Budget>,
     /// `panic: keep`.
@@ -64,23 +65,7 @@ impl Pool {
         let key = Key::compile(written)?;
         let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
-        let known: HashMap<&str, &Member> =
-            previous.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
-        let newcomer = match (&written.health.probe, previous) {
-            (units::Off::On(_), Some(_)) => Verdict::Joining,
-            // Everything is assumed up at start and in a new pool, and without probes for good.
-            _ => Verdict::Up,
-        };
-        let fresh = |own: &str| Arc::new(Origin::new(Arc::clone(&name), Arc::from(own), newcomer, Arc::clone(&open)));
-        let compile = |one: &config::pool::Origin| {
-            let old = known.get(&*one.name);
-            Member {
-                origin: old.map_or_else(|| fresh(&one.name), |old| Arc::clone(&old.origin)),
-                weight: one.weight.into(),
-                address: Address::compile(&one.address, old.map(|old| &old.address)),
-            }
-        };
-        let members: Vec<_> = written.origins.iter().map(compile).collect();
+        let members = members(&name, written, previous, &open);
         let ring = Ring::new(&members.iter().map(|member| (&**member.name(), member.weight)).collect::<Vec<_>>());
         let points =
             members.iter().enumerate().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
@@ -90,6 +75,7 @@ impl Pool {
             member.origin.health().show_on(&board, number);
         }
         Ok(Self {
+            roster: Arc::new(roster(&name, written, &members)),
             name,
             members,
             key,
@@ -132,6 +118,11 @@ impl Pool {
     pub fn keys_as(&self, other: &Self) -> bool {
         let texts = |pool: &Self| [pool.key.text(), pool.key.on_missing_text()].map(str::to_owned);
         texts(self) == texts(other) && self.key.args_text() == other.key.args_text()
+    }
+
+    /// Its origins as they are probed and judged.
+    pub fn roster(&self) -> &Arc<Roster> {
+        &self.roster
     }
 
     /// The ring its members make.
@@ -182,6 +173,38 @@ impl Member {
     }
 }
 
+/// The members as written, each with what was learned of the origin of its name.
+fn members(pool: &Arc<str>, written: &config::Pool, previous: Option<&Pool>, open: &Arc<AtomicUsize>) -> Vec<Member> {
+    let known: HashMap<&str, &Member> =
+        previous.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
+    // Everything is assumed up at start and in a new pool, and without probes for good.
+    let assumed = previous.is_none() || matches!(written.health.probe, units::Off::Off);
+    let compile = |one: &config::pool::Origin| {
+        let old = known.get(&*one.name);
+        let address = Address::compile(&one.address, old.map(|old| &old.address));
+        let fresh = || {
+            let live = Live::new(assumed, address.is_known());
+            Arc::new(Origin::new(Arc::clone(pool), Arc::from(&*one.name), live, Arc::clone(open)))
+        };
+        Member { origin: old.map_or_else(fresh, |old| Arc::clone(&old.origin)), weight: one.weight.into(), address }
+    };
+    written.origins.iter().map(compile).collect()
+}
+
+fn roster(pool: &Arc<str>, written: &config::Pool, members: &[Member]) -> Roster {
+    let target = |member: &Member| Target {
+        name: Arc::clone(member.name()),
+        weight: member.weight,
+        address: member.address.clone(),
+        live: Arc::clone(member.origin.health()),
+    };
+    Roster {
+        pool: Arc::clone(pool),
+        policy: Policy::compile(&written.health),
+        targets: members.iter().map(target).collect(),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
@@ -190,6 +213,7 @@ mod tests {
     use super::*;
     use crate::config::pool as written;
     use crate::config::units::{Duration, Off, Percent, Rate};
+    use crate::health::Verdict;
 
     /// A section that names these origins, all of weight 1; names that are no addresses are at one port each.
     pub(super) fn section(names: &[&str]) -> config::Pool {

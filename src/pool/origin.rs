@@ -34,11 +34,11 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(pool: Arc<str>, name: Arc<str>, verdict: Verdict, pool_open: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(pool: Arc<str>, name: Arc<str>, health: Live, pool_open: Arc<AtomicUsize>) -> Self {
         Self {
             pool,
             name,
-            health: Arc::new(Live::new(verdict)),
+            health: Arc::new(health),
             in_flight: AtomicUsize::new(0),
             opened: AtomicU64::new(0),
             closed: AtomicU64::new(0),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn origin(pool: &str, name: &str) -> Origin {
-        Origin::new(Arc::from(pool), Arc::from(name), Verdict::Up, Arc::default())
+        Origin::new(Arc::from(pool), Arc::from(name), Live::new(true, true), Arc::default())
     }
 
     #[test]
@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn connections_are_counted_for_the_origin_and_for_its_pool() {
         let pool_open = Arc::new(AtomicUsize::new(0));
-        let new = |name: &str| Origin::new(Arc::from("p"), Arc::from(name), Verdict::Up, Arc::clone(&pool_open));
+        let new =
+            |name: &str| Origin::new(Arc::from("p"), Arc::from(name), Live::new(true, true), Arc::clone(&pool_open));
         let (one, other) = (new("a"), new("b"));
         one.connection_opened();
         one.connection_opened();

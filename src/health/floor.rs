@@ -1,0 +1,278 @@
+//! Who of a pool goes, and who is kept? Rules H2, H3 and H5, over all origins of a pool at once.
+//!
+//! Always holds: soft evidence leaves at least `min_healthy` of the pool in service by count and by weight, unless
+//! `panic: fail` finds nobody well anyway; it never takes the last one while another answer is possible; and the same
+//! cases give the same rulings in whatever order evidence came. Judged anew at every change, so whoever was ejected
+//! softly comes back as kept when hard evidence uses the limit up.
+
+use std::time::Instant;
+
+use super::{Policy, Verdict};
+
+/// What one origin's own evidence says.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Units of weight.
+    pub weight: u32,
+    /// Its address is known.
+    pub known: bool,
+    /// It passed its first probes, or was assumed to.
+    pub proven: bool,
+    /// It is out now.
+    pub out: bool,
+    /// It is due out.
+    pub due: Option<Due>,
+    /// Requests hang there since ten seconds.
+    pub hangs: bool,
+    /// Its latest probe passed.
+    pub passes: bool,
+    /// So did every probe of the last ten seconds.
+    pub passes_long: bool,
+    /// It answered a request within the last ten seconds.
+    pub answers: bool,
+}
+
+/// Why it is due.
+#[derive(Debug, Clone, Copy)]
+pub struct Due {
+    /// Since when.
+    pub since: Instant,
+    /// It takes no connection: hard.
+    pub refused: bool,
+    /// For ten seconds no probe passed and nothing was answered: hard while another origin passes its probes.
+    pub quiet: bool,
+    /// Requests hang there: hard with HTTP probes, while another origin answers.
+    pub hung: bool,
+}
+
+/// What is held of one origin from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ruling {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Its address is known.
+    pub known: bool,
+    /// It was found to hang just now.
+    pub hangs: bool,
+    /// It is out for its silence.
+    pub silent: bool,
+}
+
+/// Judges a pool: a ruling for each case, in their order.
+pub fn judge(cases: &[Case], policy: &Policy) -> Vec<Ruling> {
+    let others = Others::count(cases);
+    let mut bench = Bench::default();
+    let mut rulings: Vec<Ruling> = cases.iter().map(|case| bench.first_look(case, &others, policy)).collect();
+    bench.soft(cases, &mut rulings, policy);
+    if policy.fail && !rulings.iter().any(|ruling| ruling.verdict == Verdict::Up) {
+        // Nobody is well: the last ones go as well, and the pool says so at once.
+        rulings.iter_mut().filter(|ruling| ruling.verdict == Verdict::Kept).for_each(|ruling| {
+            ruling.verdict = Verdict::Down;
+        });
+    }
+    rulings
+}
+
+/// Is the pool short of origins: more out than `min_healthy` allows, or somebody in service that should not be?
+pub fn is_short(rulings: &[Ruling], policy: &Policy) -> bool {
+    let members = rulings.iter().filter(|ruling| ruling.verdict != Verdict::Joining).count();
+    let out = rulings.iter().filter(|ruling| ruling.verdict == Verdict::Down).count();
+    out > policy.spare_of(members) || rulings.iter().any(|ruling| ruling.verdict == Verdict::Kept)
+}
+
+impl Case {
+    /// Does it show that requests can be answered? Not if it takes no connection any more.
+    fn vouches(&self) -> bool {
+        self.answers && !self.due.is_some_and(|due| due.refused)
+    }
+}
+
+/// How many of the pool vouch for the rest: evidence against one counts only beside another that does well.
+struct Others {
+    passing_long: usize,
+    answering: usize,
+}
+
+impl Others {
+    fn count(cases: &[Case]) -> Self {
+        let proven = || cases.iter().filter(|case| case.proven);
+        Self {
+            passing_long: proven().filter(|case| case.passes_long).count(),
+            answering: proven().filter(|case| case.vouches()).count(),
+        }
+    }
+
+    fn passes_long(&self, but: &Case) -> bool {
+        self.passing_long > usize::from(but.proven && but.passes_long)
+    }
+
+    fn answers(&self, but: &Case) -> bool {
+        self.answering > usize::from(but.proven && but.vouches())
+    }
+}
+
+/// The pool while it is judged. Joining origins stand outside.
+#[derive(Default)]
+struct Bench {
+    members: usize,
+    weight: u64,
+    out: usize,
+    out_weight: u64,
+    serving: usize,
+    /// Of those serving, the ones whose latest probe passed.
+    passing: usize,
+}
+
+impl Bench {
+    /// Everything but soft evidence; whoever is due softly is kept for now.
+    fn first_look(&mut self, case: &Case, others: &Others, policy: &Policy) -> Ruling {
+        let mut ruling = Ruling { verdict: Verdict::Up, known: case.known, hangs: false, silent: false };
+        if !case.proven {
+            ruling.verdict = if case.known { Verdict::Joining } else { Verdict::Down };
+            return ruling;
+        }
+        let http = policy.probing.is_some_and(|probing| probing.http);
+        ruling.hangs = case.hangs && others.answers(case);
+        let hung = ruling.hangs || case.due.is_some_and(|due| due.hung);
+        ruling.silent = case.due.is_some_and(|due| due.quiet) && others.passes_long(case);
+        let refused = case.due.is_some_and(|due| due.refused);
+        let hard = refused || ruling.silent || (hung && http && others.answers(case));
+        if hard || !case.known {
+            ruling.verdict = Verdict::Down;
+        } else if case.due.is_some() || ruling.hangs {
+            ruling.verdict = Verdict::Kept;
+        }
+        self.seat(case, ruling.verdict);
+        ruling
+    }
+
+    fn seat(&mut self, case: &Case, verdict: Verdict) {
+        self.members += 1;
+        self.weight += u64::from(case.weight);
+        if verdict == Verdict::Down {
+            self.out += 1;
+            self.out_weight += u64::from(case.weight);
+        } else {
+            self.serving += 1;
+            self.passing += usize::from(case.passes);
+        }
+    }
+
+    /// Takes out whom soft evidence may: those already out first, then in the order in which they became due.
+    fn soft(&mut self, cases: &[Case], rulings: &mut [Ruling], policy: &Policy) {
+        let kept = |at: &usize| rulings.get(*at).is_some_and(|ruling| ruling.verdict == Verdict::Kept);
+        let mut due: Vec<usize> = (0..cases.len()).filter(kept).collect();
+        due.sort_by_key(|at| cases.get(*at).map(|case| (!case.out, case.due.map(|due| due.since))));
+        for at in due {
+            if let (Some(case), Some(ruling)) = (cases.get(at), rulings.get_mut(at))
+                && self.may_go(case, policy)
+            {
+                ruling.verdict = Verdict::Down;
+                self.out += 1;
+                self.out_weight += u64::from(case.weight);
+                self.serving -= 1;
+                self.passing -= usize::from(case.passes);
+            }
+        }
+    }
+
+    fn may_go(&self, case: &Case, policy: &Policy) -> bool {
+        let others = self.serving.saturating_sub(1);
+        let passing = self.passing.saturating_sub(usize::from(case.passes));
+        others > 0
+            && passing * 2 >= others
+            && self.out < policy.spare_of(self.members)
+            && (self.out_weight + u64::from(case.weight)) as f64 <= policy.spare_weight(self.weight)
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::health::Probing;
+
+    proptest! {
+        #[test]
+        #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+        fn soft_evidence_stays_within_the_floor_and_never_takes_the_last_one(
+            cases in proptest::collection::vec(case(), 1..12),
+            min_healthy in 0..=100_u32,
+        ) {
+            let policy = policy(min_healthy, false);
+            let rulings = judge(&cases, &policy);
+            let members = cases.iter().filter(|case| case.proven);
+            let weight: u64 = members.clone().map(|case| u64::from(case.weight)).sum();
+            let out = || cases.iter().zip(&rulings).filter(|(case, ruling)| case.proven && ruling.verdict == Verdict::Down);
+            let is_hard = |case: &Case, silent: bool| !case.known || silent || case.due.is_some_and(|due| due.refused || due.hung);
+            let soft = out().filter(|(case, ruling)| !is_hard(case, ruling.silent) && !ruling.hangs).count();
+            if soft > 0 {
+                prop_assert!(out().count() <= policy.spare_of(members.count()));
+                let out_weight: u64 = out().map(|(case, _)| u64::from(case.weight)).sum();
+                prop_assert!(out_weight as f64 <= policy.spare_weight(weight));
+                prop_assert!(rulings.iter().any(|ruling| ruling.verdict.usable()), "the last one went");
+            }
+            for (case, ruling) in cases.iter().zip(&rulings) {
+                prop_assert_eq!(ruling.verdict == Verdict::Joining, !case.proven && case.known);
+                if case.proven && case.known && case.due.is_none() && !case.hangs {
+                    prop_assert_eq!(ruling.verdict, Verdict::Up);
+                }
+            }
+        }
+
+        #[test]
+        fn order_of_origins_means_nothing(cases in proptest::collection::vec(case(), 1..12), turn in 0..12_usize, fail: bool) {
+            let policy = policy(50, fail);
+            let mut cases = cases;
+            // Ties are the one thing that position decides.
+            for (at, case) in cases.iter_mut().enumerate() {
+                if let Some(due) = &mut case.due {
+                    due.since += Duration::from_millis(at as u64);
+                }
+                case.hangs = false;
+            }
+            let mut expected = judge(&cases, &policy);
+            let turn = turn % cases.len();
+            cases.rotate_left(turn);
+            expected.rotate_left(turn);
+            prop_assert_eq!(judge(&cases, &policy), expected);
+        }
+
+        #[test]
+        fn panic_fail_changes_nothing_while_one_is_up(cases in proptest::collection::vec(case(), 1..12)) {
+            let kept = judge(&cases, &policy(50, false));
+            let failed = judge(&cases, &policy(50, true));
+            if kept.iter().any(|ruling| ruling.verdict == Verdict::Up) {
+                prop_assert_eq!(failed, kept);
+            } else {
+                prop_assert!(!failed.iter().any(|ruling| ruling.verdict.usable()));
+            }
+        }
+    }
+
+    fn policy(min_healthy: u32, fail: bool) -> Policy {
+        let probing =
+            Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
+        Policy { probing: Some(probing), spare: 1.0 - f64::from(min_healthy) / 100.0, fail }
+    }
+
+    prop_compose! {
+        #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+        fn case()(
+            weight in 1..5_u32,
+            known in prop::bool::weighted(0.95),
+            proven in prop::bool::weighted(0.9),
+            out: bool,
+            since in prop::option::of(0..10_u64),
+            refused in prop::bool::weighted(0.2),
+            flags in any::<[bool; 6]>(),
+        ) -> Case {
+            let [quiet, hung, hangs, passes, passes_long, answers] = flags;
+            let due = since.map(|s| Due { since: Instant::now() + Duration::from_secs(s), refused, quiet, hung });
+            Case { weight, known, proven, out, due, hangs, passes, passes_long: passes && passes_long, answers }
+        }
+    }
+}
