@@ -1,30 +1,209 @@
 //! What did the operator write? Plain data: no `Arc`, no atomics, no regex.
 
+mod address;
+mod args;
+mod check;
+pub mod default;
+mod each;
+mod fault;
+mod file;
+mod health;
+mod http_words;
+mod later;
+mod number;
+mod origin;
+pub mod place;
 pub mod pool;
 pub mod process;
+mod reader;
 pub mod report;
 pub mod route;
+mod tree;
 pub mod units;
+mod values;
+pub mod written;
+
+use std::fmt::Write as _;
+use std::path::Path;
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use tree::Flaw;
+
+pub use default::{dump, schema};
+pub use place::{Places, did_you_mean};
 pub use pool::Pool;
 pub use process::{ClientLimits, Process};
 pub use report::{Complaint, Invalid, Mistake, Report, Severity};
 pub use route::Route;
 
 /// The whole file, every default filled in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Always 1.
+    /// The version of this format: always 1.
+    #[serde(default = "first_version", deserialize_with = "number::within::<_, _, 1, 1>")]
+    #[schemars(required, range(min = 1, max = 1))]
     pub version: u32,
-    /// Fixed while the process lives.
+    /// Fixed while the process lives; a change here takes an upgrade.
+    #[serde(default)]
     pub process: Process,
     /// What a client may cost us.
+    #[serde(default)]
     pub client_limits: ClientLimits,
-    /// Pools by name, in the order of the file.
+    /// Pools by name; their order has no meaning.
+    #[serde(default, deserialize_with = "each::table")]
     pub pools: IndexMap<String, Pool>,
-    /// Routes in the order of the file (which has no meaning); never empty once loaded: without `routes`
-    /// everything goes to the only pool.
+    /// Which requests go to which pool; the most specific route comes first, whatever the order in the file. Left
+    /// out: everything goes to the only pool.
+    #[serde(default, deserialize_with = "each::list")]
     pub routes: Vec<Route>,
 }
+
+/// Stands in only until the absence of a version is complained of.
+const fn first_version() -> u32 {
+    1
+}
+
+/// A file that was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What it says, every default filled in.
+    pub config: Config,
+    /// Its text.
+    pub text: String,
+    /// SHA-256 of the text, in hex.
+    pub digest: String,
+    /// What is said of it all the same.
+    pub warnings: Vec<Mistake>,
+    /// Where everything stands.
+    pub places: Places,
+}
+
+/// Reads and checks the file at `path`.
+pub fn load(path: &Path) -> Result<Loaded, Report> {
+    load_with(path, |_| Ok(())).map(|(loaded, ())| loaded)
+}
+
+/// Reads and checks `text` as if it were a file of that name.
+pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Report> {
+    parse_with(file_name, text, |_| Ok(())).map(|(loaded, ())| loaded)
+}
+
+/// [`load`], and `compile` on top: one report of the mistakes of both.
+pub fn load_with<T>(
+    path: &Path,
+    compile: impl FnOnce(&Config) -> Result<T, Vec<Complaint>>,
+) -> Result<(Loaded, T), Report> {
+    let text = file::read(path).map_err(Report::of)?;
+    parse_with(&path.display().to_string(), &text, compile)
+}
+
+/// [`parse`], and `compile` on top: one report of the mistakes of both. A file with mistakes is compiled as far as it
+/// could be read, for the sake of what else is wrong with it.
+pub fn parse_with<T>(
+    file_name: &str,
+    text: &str,
+    compile: impl FnOnce(&Config) -> Result<T, Vec<Complaint>>,
+) -> Result<(Loaded, T), Report> {
+    let mut findings = Findings { file: file_name, mistakes: Vec::new() };
+    let (root, twice) = tree::build(text).map_err(|flaw| findings.only(flaw))?;
+    let reader::Read { value, flaws, spoiled } = reader::read::<Config>(&root);
+    let places = Places::new(root, spoiled);
+    twice.into_iter().chain(flaws).for_each(|flaw| findings.flaw(flaw));
+    let mut compiled = None;
+    let config = value.map(|config| config.completed(&places));
+    if let Some(config) = &config {
+        for (severity, complaint) in check::check(config, &places) {
+            findings.complaint(severity, complaint, &places);
+        }
+        match compile(config) {
+            Ok(value) => compiled = Some(value),
+            Err(complaints) => findings.compiled(complaints, &places),
+        }
+    }
+    match (config, compiled) {
+        (Some(config), Some(value)) if !findings.refuse() => {
+            let loaded =
+                Loaded { config, text: text.to_owned(), digest: digest(text), warnings: findings.in_order(), places };
+            Ok((loaded, value))
+        }
+        _ => Err(Report { file: file_name.to_owned(), mistakes: findings.in_order() }),
+    }
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+impl Config {
+    /// Fills in the defaults that follow from the rest of the file.
+    fn completed(mut self, places: &Places) -> Self {
+        if self.routes.is_empty()
+            && !places.is_spoiled("routes")
+            && let [pool] = places.keys("pools").as_slice()
+        {
+            self.routes.push(Route { pool: (*pool).to_owned(), ..Route::default() });
+        }
+        for (i, route) in self.routes.iter_mut().enumerate().filter(|(_, route)| route.name.is_empty()) {
+            route.name = format!("route-{}", i + 1);
+        }
+        self
+    }
+}
+
+/// All that was found in one file.
+struct Findings<'a> {
+    file: &'a str,
+    mistakes: Vec<Mistake>,
+}
+
+impl Findings<'_> {
+    fn flaw(&mut self, flaw: Flaw) {
+        let tree::Place { line, column } = flaw.place;
+        let mistake = Mistake { line, column, path: flaw.path, ..Mistake::of_file(self.file, flaw.found, flaw.meant) };
+        self.mistakes.push(mistake);
+    }
+
+    /// The report of a text that is no document.
+    fn only(&mut self, flaw: Flaw) -> Report {
+        self.flaw(flaw);
+        Report { file: self.file.to_owned(), mistakes: std::mem::take(&mut self.mistakes) }
+    }
+
+    fn complaint(&mut self, severity: Severity, complaint: Complaint, places: &Places) {
+        let found = places.find(&complaint.path);
+        let (line, column) = (found.place.line, found.place.column);
+        let said = Mistake::of_file(self.file, complaint.found, complaint.meant);
+        self.mistakes.push(Mistake { severity, line, column, path: found.path, ..said });
+    }
+
+    /// What compiling found: nothing that follows from a value left out, nothing that was said already.
+    fn compiled(&mut self, complaints: Vec<Complaint>, places: &Places) {
+        for complaint in complaints {
+            let path = places.find(&complaint.path).path;
+            let is_told = self.mistakes.iter().any(|m| m.severity == Severity::Error && m.path == path);
+            if !is_told && !places.is_spoiled(&complaint.path) {
+                self.complaint(Severity::Error, complaint, places);
+            }
+        }
+    }
+
+    fn refuse(&self) -> bool {
+        self.mistakes.iter().any(|mistake| mistake.severity == Severity::Error)
+    }
+
+    fn in_order(mut self) -> Vec<Mistake> {
+        self.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        self.mistakes
+    }
+}
+
+#[cfg(test)]
+mod tests;

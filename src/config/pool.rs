@@ -1,24 +1,36 @@
 //! A pool: origins serving the same thing, how a request is shared out among them, and what is learned of them.
 
-use std::time;
+use std::fmt;
 
-use http::{HeaderName, HeaderValue, Method};
-use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::{Deserialize, Serialize};
 
-use super::units::{Address, Duration, Off, Percent, Rate};
+use super::each;
+use super::number::{within, within_or_off};
+use super::place::did_you_mean;
+use super::report::Invalid;
+use super::units::{Duration, Off, Percent, Rate, time_above_zero};
+use super::written::{Written, choices, unknown_word, written};
 
-/// One entry of `pools`.
-#[derive(Debug, Clone, PartialEq)]
+pub use super::args::Args;
+pub use super::health::{Health, Panic, Probe, ProbeHttp};
+pub use super::http_words::StatusRange;
+pub use super::origin::Origin;
+
+/// One entry of `pools`: origins serving the same thing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Pool {
     /// How a request is shared out.
     pub balance: Balance,
-    /// Which query arguments are part of `{args}`.
+    /// Which query arguments are part of `{args}`; all of them, normalised, unless `keep` or `drop` says otherwise.
     pub args: Args,
-    /// The origins, in the order of the file (which has no meaning).
+    /// The origins; their order has no meaning.
+    #[serde(deserialize_with = "each::list")]
     pub origins: Vec<Origin>,
     /// What is spoken to the origins.
     pub protocol: Protocol,
-    /// The Host header the origins see.
+    /// The Host header the origins see: as the client sent it, the origin's address, or a literal.
     pub host: Host,
     /// Limits in time for an attempt.
     pub timeouts: Timeouts,
@@ -31,14 +43,21 @@ pub struct Pool {
 }
 
 /// The `balance` section.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Balance {
     /// The one algorithm of the pool.
     pub algorithm: Algorithm,
     /// The template of the key.
     pub key: String,
-    /// What happens when a part of the key is missing.
+    /// What happens when a part of the key is missing: `spread` by two choices, or another key template.
     pub on_missing: OnMissing,
+}
+
+impl Default for Balance {
+    fn default() -> Self {
+        Self { algorithm: Algorithm::Hash, key: "{host}{path}{args}".to_owned(), on_missing: OnMissing::Spread }
+    }
 }
 
 /// How an origin is chosen.
@@ -47,6 +66,8 @@ pub enum Algorithm {
     /// Consistent hashing, placements equal to nginx's `hash … consistent`.
     Hash,
 }
+
+choices!(Algorithm { Hash = "hash" });
 
 /// `on_missing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,42 +78,67 @@ pub enum OnMissing {
     Key(String),
 }
 
-/// `args`: which query arguments are part of `{args}` (compared after normalisation; a trailing `*` matches any rest).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Args {
-    /// All of them.
-    #[default]
-    All,
-    /// Only these.
-    Keep(Vec<String>),
-    /// All but these.
-    Drop(Vec<String>),
+impl OnMissing {
+    /// The key template, if it is one.
+    pub fn template(&self) -> Option<&str> {
+        match self {
+            Self::Spread => None,
+            Self::Key(template) => Some(template),
+        }
+    }
 }
 
-/// One origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Where it is.
-    pub address: Address,
-    /// What it is called on the ring and everywhere else: as written, default the address as written.
-    pub name: String,
-    /// Units of weight, 1 to 1000; 160 points each.
-    pub weight: u16,
+impl fmt::Display for OnMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spread => f.write_str("spread"),
+            Self::Key(template) => f.write_str(template),
+        }
+    }
+}
+
+impl Written for OnMissing {
+    const EXPECTED: &'static str = "spread, or a key template";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "spread" => Some(Self::Spread),
+            // Without a variable every such request would go to one origin: a word gone wrong.
+            _ => text.contains('{').then(|| Self::Key(text.to_owned())),
+        }
+    }
+
+    fn print(&self) -> String {
+        self.to_string()
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "anyOf": [{ "const": "spread" }, { "type": "string", "pattern": "\\{" }] })
+    }
+
+    fn read(text: &str) -> Result<Self, Invalid> {
+        Self::parse(text).ok_or_else(|| unknown_word("OnMissing", text, &["spread", "a key template"]))
+    }
 }
 
 /// What is spoken to origins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// HTTP/1.1.
+    #[default]
     Http1,
     /// HTTP/2 without TLS, by prior knowledge.
     H2c,
 }
 
+written!(OnMissing, Host);
+choices!(Protocol { Http1 = "http1", H2c = "h2c" });
+
 /// The Host header the origins see.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Host {
     /// As the client sent it.
+    #[default]
     Preserve,
     /// The origin's address.
     Address,
@@ -100,36 +146,107 @@ pub enum Host {
     Literal(String),
 }
 
+impl Written for Host {
+    const EXPECTED: &'static str = "preserve, address, or a host such as origin.internal";
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_gone_wrong = !text.contains(['.', ':']) && did_you_mean(text, ["preserve", "address"]).is_some();
+        match text {
+            "preserve" => Some(Self::Preserve),
+            "address" => Some(Self::Address),
+            _ if is_gone_wrong => None,
+            _ => is_authority(text).then(|| Self::Literal(text.to_owned())),
+        }
+    }
+
+    fn print(&self) -> String {
+        match self {
+            Self::Preserve => "preserve".to_owned(),
+            Self::Address => "address".to_owned(),
+            Self::Literal(host) => host.clone(),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "pattern": r"^[A-Za-z0-9._:\[\]-]+$", "examples": ["preserve", "address"] })
+    }
+
+    fn read(text: &str) -> Result<Self, Invalid> {
+        let words = ["preserve", "address", "a host such as origin.internal"];
+        Self::parse(text).ok_or_else(|| unknown_word("Host", text, &words))
+    }
+}
+
+/// Could this be a Host header?
+fn is_authority(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-:[]".contains(&b);
+    !text.is_empty() && text.len() <= 255 && text.bytes().all(is_plain)
+}
+
 /// The `timeouts` section of a pool, after defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
     /// To a connection.
+    #[serde(deserialize_with = "time_above_zero")]
     pub connect: Duration,
     /// Longest time without progress of a write to the origin.
+    #[serde(deserialize_with = "time_above_zero")]
     pub send: Duration,
     /// Longest silence of the origin, before the header and between reads.
+    #[serde(deserialize_with = "time_above_zero")]
     pub read: Duration,
     /// The same for SSE, Upgrade and gRPC.
+    #[serde(deserialize_with = "time_above_zero")]
     pub stream: Duration,
     /// From the first attempt to the end of the answer.
     pub total: Off<Duration>,
 }
 
-/// The `connections` section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::seconds(1),
+            send: Duration::seconds(10),
+            read: Duration::seconds(10),
+            stream: Duration::seconds(3600),
+            total: Off::Off,
+        }
+    }
+}
+
+/// The `connections` section: connections to the origins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Connections {
     /// Open connections of the pool and process above which none is kept idle.
+    #[serde(deserialize_with = "within::<_, _, 0, { u32::MAX }>")]
     pub keepalive: u32,
-    /// How long an idle connection is kept.
+    /// How long an idle connection is kept; below what the origin announces.
+    #[serde(deserialize_with = "time_above_zero")]
     pub keepalive_timeout: Duration,
     /// Requests on one connection at most.
+    #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
+    #[schemars(range(min = 1))]
     pub max_requests: Off<u32>,
     /// Age above which a connection takes no further request.
     pub max_age: Off<Duration>,
 }
 
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            keepalive: 320,
+            keepalive_timeout: Duration::seconds(15),
+            max_requests: Off::On(1000),
+            max_age: Off::Off,
+        }
+    }
+}
+
 /// The `retry_budget` section: rule T3.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct RetryBudget {
     /// Tries added by each first attempt.
     pub ratio: Percent,
@@ -137,79 +254,8 @@ pub struct RetryBudget {
     pub floor: Rate,
 }
 
-/// The `health` section.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Health {
-    /// How origins are probed.
-    pub probe: Off<Probe>,
-    /// Share of origins soft evidence may never take below.
-    pub min_healthy: Percent,
-    /// What happens when every origin is out.
-    pub panic: Panic,
-}
-
-/// `panic`: rule H5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Panic {
-    /// Try them all the same.
-    Keep,
-    /// Answer 503 at once.
-    Fail,
-}
-
-/// The `probe` section.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
-    /// Time between two probes of an origin.
-    pub interval: Duration,
-    /// Time for one probe in all.
-    pub timeout: Duration,
-    /// What is asked; `None`: a TCP connect only.
-    pub http: Option<ProbeHttp>,
-    /// Good results in a row that bring an origin in.
-    pub rise: u32,
-    /// Bad results in a row that make it due out.
-    pub fall: u32,
-}
-
-/// The `http` section of a probe.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProbeHttp {
-    /// Method.
-    pub method: Method,
-    /// Path and query.
-    pub path: String,
-    /// Host; `None`: the pool's literal `host`, else the origin's name.
-    pub host: Option<String>,
-    /// Further headers.
-    pub headers: IndexMap<HeaderName, HeaderValue>,
-    /// Statuses that are good.
-    pub expect: Vec<StatusRange>,
-    /// Statuses that say "alive but overloaded".
-    pub overloaded: Vec<StatusRange>,
-    /// Text a good answer's body has to hold (looked for in its first 64 KiB).
-    pub body_contains: Option<String>,
-}
-
-/// Statuses from `first` to `last`, both included; written `200` or `200-399`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatusRange {
-    /// The lowest.
-    pub first: u16,
-    /// The highest.
-    pub last: u16,
-}
-
-impl StatusRange {
-    /// Is `status` one of these?
-    pub fn contains(&self, status: u16) -> bool {
-        (self.first..=self.last).contains(&status)
-    }
-}
-
-impl Default for Timeouts {
+impl Default for RetryBudget {
     fn default() -> Self {
-        let seconds = |n| Duration(time::Duration::from_secs(n));
-        Self { connect: seconds(1), send: seconds(10), read: seconds(10), stream: seconds(3600), total: Off::Off }
+        Self { ratio: Percent(20.0), floor: Rate(10.0) }
     }
 }

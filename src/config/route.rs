@@ -1,47 +1,101 @@
 //! A route: which requests it takes, where they go, and what holds for them.
 
+use std::fmt;
+
 use http::{HeaderName, Method};
 use indexmap::{IndexMap, IndexSet};
 use ipnet::IpNet;
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::units::{Duration, Off};
+use super::each;
+use super::fault::refuse;
+use super::http_words::{self, HostPattern, Path};
+use super::number::within;
+use super::place::meant;
+use super::report::Invalid;
+use super::units::{Duration, Name, Off, time_above_zero};
+use super::written::{self, As, Written, choices, written};
 
 /// One entry of `routes`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Route {
     /// Its name in logs and metrics; default `route-N` by its position, from 1.
+    #[serde(deserialize_with = "name")]
+    #[schemars(with = "Name")]
     pub name: String,
-    /// Which requests it takes; empty takes everything.
+    /// Which requests it takes; left out it takes everything.
+    #[serde(rename = "match")]
     pub matches: Match,
     /// The pool they go to, by name.
     pub pool: String,
-    /// What may be tried again.
+    /// What may be tried again; off is one try.
+    #[serde(deserialize_with = "retry")]
+    #[schemars(with = "Off<Retry>")]
     pub retry: Retry,
     /// Differences from the pool's time-outs.
     pub timeouts: RouteTimeouts,
     /// Who may ask.
+    #[serde(deserialize_with = "access")]
+    #[schemars(with = "Off<Access>")]
     pub access: Access,
     /// Forwarding headers.
     pub forwarded: Forwarded,
-    /// `%2f` and `%5c` in a path: rule K5.
+    /// `%2f` and `%5c` in a path (rule K5): refuse answers 400, allow passes them on.
     pub encoded_slash: EncodedSlash,
 }
 
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Name::deserialize(deserializer).map(|Name(name)| name)
+}
+
+fn retry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Retry, D::Error> {
+    Ok(match Off::deserialize(deserializer)? {
+        Off::Off => Retry { tries: 1, ..Retry::default() },
+        Off::On(retry) => retry,
+    })
+}
+
+fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+    Ok(match Off::deserialize(deserializer)? {
+        Off::Off => Access::default(),
+        Off::On(access) => access,
+    })
+}
+
 /// The `match` section; an empty list matches everything.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Match {
-    /// Exact names, or `*.` and a domain.
+    /// Exact names, or `*.` and a domain for everything below it.
+    #[serde(deserialize_with = "hosts")]
+    #[schemars(with = "Vec<HostPattern>")]
     pub hosts: Vec<String>,
-    /// The path.
+    /// The path: exact, prefix or regex.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathMatch>,
     /// Methods.
+    #[serde(with = "written::list")]
+    #[schemars(with = "Vec<As<Method>>")]
     pub methods: IndexSet<Method>,
     /// Headers and their exact values.
+    #[serde(with = "written::table")]
+    #[schemars(with = "IndexMap<String, As<String>>")]
     pub headers: IndexMap<HeaderName, String>,
     /// Cookies and their exact values.
+    #[serde(with = "written::table")]
+    #[schemars(with = "IndexMap<String, As<String>>")]
     pub cookies: IndexMap<String, String>,
     /// Query arguments and their exact values.
+    #[serde(with = "written::table")]
+    #[schemars(with = "IndexMap<String, As<String>>")]
     pub query: IndexMap<String, String>,
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts: Vec<HostPattern> = Deserialize::deserialize(deserializer)?;
+    Ok(hosts.into_iter().map(|HostPattern(host)| host).collect())
 }
 
 /// `path` of a match.
@@ -55,19 +109,106 @@ pub enum PathMatch {
     Regex(String),
 }
 
-/// The `retry` section: rules T1 to T4. `None` where the built-in policy holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// `path` as written: one of three.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename = "PathMatch", default, deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+struct WrittenPath {
+    /// This path alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exact: Option<Path>,
+    /// This path and all below it, by whole segments; a trailing slash is ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<Path>,
+    /// An expression that fits the whole path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regex: Option<String>,
+}
+
+impl Serialize for PathMatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let none = WrittenPath::default();
+        let written = match self {
+            Self::Exact(path) => WrittenPath { exact: Some(Path(path.clone())), ..none },
+            Self::Prefix(path) => WrittenPath { prefix: Some(Path(path.clone())), ..none },
+            Self::Regex(regex) => WrittenPath { regex: Some(regex.clone()), ..none },
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PathMatch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match WrittenPath::deserialize(deserializer)? {
+            WrittenPath { exact: Some(Path(path)), prefix: None, regex: None } => Ok(Self::Exact(path)),
+            WrittenPath { exact: None, prefix: Some(Path(path)), regex: None } => Ok(Self::Prefix(path)),
+            WrittenPath { exact: None, prefix: None, regex: Some(regex) } => Ok(Self::Regex(regex)),
+            WrittenPath { exact: None, prefix: None, regex: None } => {
+                Err(refuse(&Invalid::new("found no path", "expected exact, prefix or regex")))
+            }
+            _ => Err(refuse(&Invalid::new("found more than one path", "expected one of exact, prefix and regex"))),
+        }
+    }
+}
+
+impl JsonSchema for PathMatch {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PathMatch".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> Schema {
+        WrittenPath::json_schema(generator)
+    }
+}
+
+/// The `retry` section: rules T1 to T4.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Retry {
     /// Tries in all, the first included; 1 switches all retrying off.
+    // Pingora stops at 16 whatever is asked.
+    #[serde(deserialize_with = "within::<_, _, 1, 16>")]
+    #[schemars(range(min = 1, max = 16))]
     pub tries: u32,
     /// How long after the first attempt a further one may start.
+    #[serde(deserialize_with = "time_above_zero")]
     pub within: Duration,
     /// Conditions for GET, HEAD, OPTIONS and TRACE.
     pub safe: IndexSet<Condition>,
     /// Conditions for every other method.
     pub other: IndexSet<Condition>,
     /// Conditions for single methods, in place of the two above.
+    #[serde(serialize_with = "print_methods", deserialize_with = "methods")]
+    #[schemars(with = "IndexMap<String, Vec<Condition>>")]
     pub methods: IndexMap<Method, IndexSet<Condition>>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            tries: 2,
+            within: Duration::seconds(3),
+            safe: [Condition::Connect, Condition::Stale, Condition::Reset].into(),
+            other: [Condition::Connect].into(),
+            methods: IndexMap::new(),
+        }
+    }
+}
+
+fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IndexMap<Method, IndexSet<Condition>>, D::Error> {
+    let written: Vec<(As<Method>, IndexSet<Condition>)> = each::pairs(deserializer)?;
+    Ok(written.into_iter().map(|(As(method), conditions)| (method, conditions)).collect())
+}
+
+fn print_methods<S: Serializer>(
+    methods: &IndexMap<Method, IndexSet<Condition>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(methods.iter().map(|(method, conditions)| (method.as_str(), conditions)))
 }
 
 /// Why a try may be repeated.
@@ -89,37 +230,120 @@ pub enum Condition {
     NonIdempotent,
 }
 
+impl Condition {
+    /// May a request that meets this have been processed by the origin?
+    pub fn may_have_been_processed(self) -> bool {
+        !matches!(self, Self::Connect | Self::NonIdempotent)
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect => f.write_str("connect"),
+            Self::Stale => f.write_str("stale"),
+            Self::Reset => f.write_str("reset"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Status(status) => write!(f, "{status}"),
+            Self::Status5xx => f.write_str("5xx"),
+            Self::NonIdempotent => f.write_str("non_idempotent"),
+        }
+    }
+}
+
+impl Written for Condition {
+    const EXPECTED: &'static str = "a condition such as connect, stale or 502";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "connect" => Self::Connect,
+            "stale" => Self::Stale,
+            "reset" => Self::Reset,
+            "timeout" => Self::Timeout,
+            "5xx" => Self::Status5xx,
+            "non_idempotent" => Self::NonIdempotent,
+            _ => Self::Status(http_words::status(text).filter(|status| *status >= 400)?),
+        })
+    }
+
+    fn print(&self) -> String {
+        self.to_string()
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "anyOf": [
+            { "enum": ["connect", "stale", "reset", "timeout", "5xx", "non_idempotent"] },
+            { "type": "integer", "minimum": 400, "maximum": 599 },
+            { "type": "string", "pattern": "^[45]\\d\\d$" },
+        ] })
+    }
+
+    fn read(text: &str) -> Result<Self, Invalid> {
+        let words = ["connect", "stale", "reset", "timeout", "5xx", "non_idempotent", "a status from 400 to 599"];
+        let is_number = text.bytes().all(|b| b.is_ascii_digit());
+        let meant = || if is_number { format!("expected {}", super::place::one_of(words)) } else { meant(text, words) };
+        Self::parse(text).ok_or_else(|| Invalid::new(format!("unknown condition {text:?}"), meant()))
+    }
+}
+
+written!(Condition);
+
 /// Differences of a route from its pool's time-outs; `None` inherits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct RouteTimeouts {
-    /// See [`super::pool::Timeouts::send`].
+    /// Longest time without progress of a write to the origin.
+    #[serde(deserialize_with = "some_time", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Duration")]
     pub send: Option<Duration>,
-    /// See [`super::pool::Timeouts::read`].
+    /// Longest silence of the origin, before the header and between reads.
+    #[serde(deserialize_with = "some_time", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Duration")]
     pub read: Option<Duration>,
-    /// See [`super::pool::Timeouts::stream`].
+    /// The same for SSE, Upgrade and gRPC.
+    #[serde(deserialize_with = "some_time", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Duration")]
     pub stream: Option<Duration>,
-    /// See [`super::pool::Timeouts::total`].
+    /// From the first attempt to the end of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Off<Duration>")]
     pub total: Option<Off<Duration>>,
 }
 
+fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    time_above_zero(deserializer).map(Some)
+}
+
 /// The `access` section: `deny` wins; a non-empty `allow` admits only what it lists.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Access {
     /// Networks that may ask.
+    #[serde(with = "written::list")]
+    #[schemars(with = "Vec<As<IpNet>>")]
     pub allow: Vec<IpNet>,
     /// Networks that may not.
+    #[serde(with = "written::list")]
+    #[schemars(with = "Vec<As<IpNet>>")]
     pub deny: Vec<IpNet>,
 }
 
-/// The `forwarded` section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The `forwarded` section: forwarding headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Forwarded {
-    /// X-Forwarded-For, -Proto and X-Real-IP.
+    /// X-Forwarded-For, -Proto, -Host and X-Real-IP: append the client to what it sent, set what we know alone, or off.
     pub x_forwarded: XForwarded,
     /// The header of RFC 7239.
     pub forwarded: bool,
-    /// X-Request-ID.
+    /// X-Request-ID: keep a usable one, make a new one always, or off.
     pub request_id: RequestId,
+}
+
+impl Default for Forwarded {
+    fn default() -> Self {
+        Self { x_forwarded: XForwarded::Append, forwarded: false, request_id: RequestId::Keep }
+    }
 }
 
 /// What happens to X-Forwarded-*.
@@ -153,3 +377,7 @@ pub enum EncodedSlash {
     /// Passed on.
     Allow,
 }
+
+choices!(XForwarded { Append = "append", Set = "set", Off = "off" });
+choices!(RequestId { Keep = "keep", Make = "make", Off = "off" });
+choices!(EncodedSlash { Refuse = "refuse", Allow = "allow" });

@@ -1,0 +1,120 @@
+//! Which query arguments are part of `{args}`?
+//!
+//! The order in which names are written makes no difference, so it is lost on reading: equal placement prints equal
+//! lines in the fingerprint of a ring.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::fault::refuse;
+use super::report::Invalid;
+use super::units::Off;
+use super::written::{Written, written};
+
+/// `args`: which query arguments are part of `{args}` (compared after normalisation; a trailing `*` matches any rest).
+///
+/// Prints the line of the ring's fingerprint: the order in which the names were written makes no difference.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Args {
+    /// All of them.
+    #[default]
+    All,
+    /// Only these.
+    Keep(Vec<String>),
+    /// All but these.
+    Drop(Vec<String>),
+}
+
+impl fmt::Display for Args {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Keep(names) => write!(f, "keep:{}", names.join(",")),
+            Self::Drop(names) => write!(f, "drop:{}", names.join(",")),
+        }
+    }
+}
+
+/// `args` as written.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename = "Args", default, deny_unknown_fields)]
+#[derive(Default)]
+struct WrittenArgs {
+    /// Only these are part of `{args}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep: Option<Vec<ArgName>>,
+    /// All but these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drop: Option<Vec<ArgName>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ArgName(String);
+
+impl Written for ArgName {
+    const EXPECTED: &'static str = "the name of an argument, with * at its end alone";
+
+    fn parse(text: &str) -> Option<Self> {
+        let stem = text.strip_suffix('*').unwrap_or(text);
+        let is_name = !text.is_empty() && !stem.contains(|c: char| c.is_control() || c == '*' || c == '&' || c == ',');
+        is_name.then(|| Self(text.to_owned()))
+    }
+
+    fn print(&self) -> String {
+        self.0.clone()
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["string", "number"], "pattern": r"^[^*&,]*\*?$", "minLength": 1 })
+    }
+}
+
+written!(ArgName);
+
+impl Serialize for Args {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let list = |names: &Vec<String>| Some(names.iter().cloned().map(ArgName).collect());
+        let written = match self {
+            Self::All => WrittenArgs::default(),
+            Self::Keep(names) => WrittenArgs { keep: list(names), drop: None },
+            Self::Drop(names) => WrittenArgs { keep: None, drop: list(names) },
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Args {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let in_order = |mut names: Vec<ArgName>| {
+            names.sort_unstable();
+            names.dedup();
+            names.into_iter().map(|ArgName(name)| name).collect::<Vec<_>>()
+        };
+        match Off::<WrittenArgs>::deserialize(deserializer)? {
+            Off::Off | Off::On(WrittenArgs { keep: None, drop: None }) => Ok(Self::All),
+            Off::On(WrittenArgs { keep: Some(names), drop: None }) => Ok(Self::Keep(in_order(names))),
+            Off::On(WrittenArgs { keep: None, drop: Some(names) }) if names.is_empty() => Ok(Self::All),
+            Off::On(WrittenArgs { keep: None, drop: Some(names) }) => Ok(Self::Drop(in_order(names))),
+            Off::On(WrittenArgs { keep: Some(_), drop: Some(_) }) => {
+                Err(refuse(&Invalid::new("found both keep and drop", "expected one of them")))
+            }
+        }
+    }
+}
+
+impl JsonSchema for Args {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Args".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Off::<WrittenArgs>::json_schema(generator)
+    }
+}

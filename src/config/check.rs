@@ -1,0 +1,233 @@
+//! What can be wrong with values that are each right by themselves?
+//!
+//! Nothing is said about a value that could not be read, nor about what follows from its absence.
+
+use std::collections::HashMap;
+
+use indexmap::IndexSet;
+
+use super::Config;
+use super::later;
+use super::place::{Places, did_you_mean, one_of};
+use super::pool::{Algorithm, Args, Origin, Pool};
+use super::report::{Complaint, Invalid, Severity};
+use super::route::{Condition, Route};
+use super::units::{Duration, Off};
+use super::written::Written;
+
+/// Everything there is to say about `config` as a whole.
+pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complaint)> {
+    let mut check = Check { places, said: Vec::new() };
+    if !places.is_written("version") {
+        check.error("version", "missing", "expected \"version: 1\"");
+    }
+    check.process(config);
+    if config.pools.is_empty() && !places.is_spoiled("pools") {
+        check.error("pools", "no pool", "expected at least one");
+    }
+    for (name, pool) in &config.pools {
+        check.pool(&format!("pools.{name}"), pool);
+    }
+    check.routes(config);
+    check.said
+}
+
+struct Check<'a> {
+    places: &'a Places,
+    said: Vec<(Severity, Complaint)>,
+}
+
+impl Check<'_> {
+    fn error(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
+        self.said.push((Severity::Error, Invalid::new(found, meant).at(path)));
+    }
+
+    fn warn(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
+        self.said.push((Severity::Warning, Invalid::new(found, meant).at(path)));
+    }
+
+    fn process(&mut self, config: &Config) {
+        let listeners = &config.process.listeners;
+        if listeners.is_empty() && !self.places.is_spoiled("process") {
+            self.error("process.listeners", "no listener", "expected at least one");
+        }
+        let path = |i| format!("process.listeners[{i}].address");
+        // Port 0 is a different port each time.
+        let bound = listeners.iter().map(|l| l.address).enumerate().filter(|(_, address)| address.port() != 0);
+        let mut taken: Vec<_> = bound.map(|(i, address)| (path(i), address.to_string())).collect();
+        if let Off::On(admin) = &config.process.admin
+            && admin.address.port() != 0
+        {
+            taken.push(("process.admin.address".to_owned(), admin.address.to_string()));
+        }
+        self.duplicates("address", taken);
+    }
+
+    /// Complains of every `(path, name)` whose name came before.
+    fn duplicates(&mut self, what: &str, named: impl IntoIterator<Item = (String, String)>) {
+        let mut seen: HashMap<String, String> = HashMap::new();
+        for (path, name) in named {
+            if let Some(first) = seen.get(&name) {
+                let (line, _) = self.places.locate(first);
+                let meant = format!("it stands in line {line} already");
+                self.error(path, format!("the {what} \"{name}\" a second time"), meant);
+            } else {
+                seen.insert(name, path);
+            }
+        }
+    }
+
+    /// The path of what names the element at `path`: itself, unless it says otherwise.
+    fn named(&self, path: String) -> String {
+        let name = format!("{path}.name");
+        if self.places.is_written(&name) { name } else { path }
+    }
+
+    fn pool(&mut self, path: &str, pool: &Pool) {
+        let origins = format!("{path}.origins");
+        if pool.origins.is_empty() && !self.places.is_spoiled(&origins) {
+            self.error(&origins, "no origin", "expected at least one");
+        }
+        let named = |(i, origin): (usize, &Origin)| (self.named(format!("{origins}[{i}]")), origin.name.clone());
+        let names: Vec<_> = pool.origins.iter().enumerate().map(named).collect();
+        self.duplicates("origin", names);
+        self.pool_timeouts(&format!("{path}.timeouts"), pool);
+        let keys = [Some(pool.balance.key.as_str()), pool.balance.on_missing.template()];
+        if pool.args != Args::All && !keys.iter().flatten().any(|key| key.contains("{args}")) {
+            self.warn(format!("{path}.args"), "these choose what {args} holds", "but the key has no {args}");
+        }
+        let Algorithm::Hash = pool.balance.algorithm;
+        if let Off::On(probe) = &pool.health.probe
+            && probe.http.is_none()
+            && !self.places.is_spoiled(&format!("{path}.health.probe.http"))
+        {
+            let found = "a TCP probe sees an open port, not whether the origin can answer";
+            self.warn(format!("{path}.health.probe"), found, "set \"http\"");
+        }
+    }
+
+    fn pool_timeouts(&mut self, path: &str, pool: &Pool) {
+        let (connect, read) = (pool.timeouts.connect, pool.timeouts.read);
+        let [at_connect, at_read, at_total] = ["connect", "read", "total"].map(|key| format!("{path}.{key}"));
+        if connect >= read && self.are_sound(&[&at_connect, &at_read]) {
+            if self.places.is_written(&at_connect) {
+                self.error(&at_connect, found(connect), format!("expected less than read ({})", read.print()));
+            } else {
+                self.error(&at_read, found(read), format!("expected more than connect ({})", connect.print()));
+            }
+        }
+        if let Off::On(total) = pool.timeouts.total
+            && read >= total
+            && self.are_sound(&[&at_read, &at_total])
+        {
+            self.error(&at_total, found(total), format!("expected more than read ({})", read.print()));
+        }
+    }
+
+    fn are_sound(&self, paths: &[&str]) -> bool {
+        paths.iter().all(|path| !self.places.is_spoiled(path))
+    }
+
+    fn routes(&mut self, config: &Config) {
+        let is_missing = config.routes.is_empty() && !self.places.is_spoiled("routes");
+        if is_missing && self.places.keys("pools").len() > 1 {
+            self.error("routes", "no route", "expected routes, since there is more than one pool");
+        }
+        let named = |(i, route): (usize, &Route)| (self.named(format!("routes[{i}]")), route.name.clone());
+        let names: Vec<_> = config.routes.iter().enumerate().map(named).collect();
+        self.duplicates("route", names);
+        for (i, route) in config.routes.iter().enumerate() {
+            let path = format!("routes[{i}]");
+            self.route_pool(&path, route);
+            self.retry(&path, route);
+            if let Some(pool) = config.pools.get(&route.pool) {
+                self.route_timeouts(&path, route, pool);
+            }
+        }
+    }
+
+    fn route_pool(&mut self, path: &str, route: &Route) {
+        let at_pool = format!("{path}.pool");
+        // The pools that are wrong by themselves are known all the same.
+        let known = self.places.keys("pools");
+        if route.pool.is_empty() {
+            let keys = self.places.keys(path);
+            let has_other = later::INSTEAD_OF_POOL.iter().any(|key| keys.contains(key));
+            if !has_other && !self.places.is_spoiled(&at_pool) {
+                self.error(at_pool, "missing", format!("expected a pool: {}", one_of(known)));
+            }
+        } else if !known.contains(&route.pool.as_str()) {
+            let meant = match did_you_mean(&route.pool, known.iter().copied()) {
+                Some(pool) => format!("did you mean \"{pool}\"?"),
+                None => format!("expected {}", one_of(known)),
+            };
+            self.error(at_pool, format!("unknown pool \"{}\"", route.pool), meant);
+        }
+    }
+
+    /// Conditions that may run a request twice, where its method does not say that this is harmless (T2).
+    fn retry(&mut self, path: &str, route: &Route) {
+        let not_idempotent =
+            route.retry.methods.iter().filter(|(method, _)| matches!(method.as_str(), "POST" | "PATCH"));
+        let lists = not_idempotent.map(|(method, list)| (format!("{path}.retry.methods.{method}"), list));
+        for (at_list, list) in lists.chain([(format!("{path}.retry.other"), &route.retry.other)]) {
+            if list.contains(&Condition::NonIdempotent) {
+                continue;
+            }
+            for condition in list.iter().filter(|condition| condition.may_have_been_processed()) {
+                let found = format!("\"{condition}\" may run a request twice");
+                let meant = "add \"non_idempotent\" to the list if that is meant";
+                self.error(self.element(&at_list, *condition), found, meant);
+            }
+        }
+    }
+
+    /// The path of `condition` in the list at `path`.
+    fn element(&self, path: &str, condition: Condition) -> String {
+        let index = self.places.position(path, &condition.to_string());
+        index.map_or_else(|| path.to_owned(), |i| format!("{path}[{i}]"))
+    }
+
+    fn route_timeouts(&mut self, path: &str, route: &Route, pool: &Pool) {
+        let at_pool = |key: &str| format!("pools.{}.timeouts.{key}", route.pool);
+        let at_route = |key: &str| format!("{path}.timeouts.{key}");
+        let connect = pool.timeouts.connect;
+        let read = route.timeouts.read.unwrap_or(pool.timeouts.read);
+        if !self.are_sound(&[&at_pool("connect"), &at_pool("read"), &at_pool("total")]) {
+            return;
+        }
+        if route.timeouts.read.is_some() && connect >= read {
+            self.error(at_route("read"), found(read), format!("expected more than connect ({})", connect.print()));
+        }
+        match (route.timeouts.total, pool.timeouts.total) {
+            (Some(Off::On(total)), _) if read >= total && self.are_sound(&[&at_route("read")]) => {
+                self.error(at_route("total"), found(total), format!("expected more than read ({})", read.print()));
+            }
+            (None, Off::On(total)) if route.timeouts.read.is_some() && read >= total => {
+                let meant = format!("expected less than total ({})", total.print());
+                self.error(at_route("read"), found(read), meant);
+            }
+            _ => {}
+        }
+        if self.are_sound(&[&at_route("read"), &format!("{path}.retry.within")]) {
+            self.timeout_condition(path, route, read);
+        }
+    }
+
+    /// A time-out that comes after the last moment for a new try is never tried again (T4).
+    fn timeout_condition(&mut self, path: &str, route: &Route, read: Duration) {
+        let within = route.retry.within;
+        let lists = [("safe".to_owned(), &route.retry.safe), ("other".to_owned(), &route.retry.other)];
+        let methods = route.retry.methods.iter().map(|(method, list)| (format!("methods.{method}"), list));
+        let has_timeout = |list: &IndexSet<Condition>| list.contains(&Condition::Timeout);
+        for (key, _) in lists.into_iter().chain(methods).filter(|(_, list)| read >= within && has_timeout(list)) {
+            let at = self.element(&format!("{path}.retry.{key}"), Condition::Timeout);
+            let found = format!("\"timeout\" never fires: read is {}", read.print());
+            self.warn(at, found, format!("but no try starts after {}", within.print()));
+        }
+    }
+}
+
+fn found(time: Duration) -> String {
+    format!("found \"{}\"", time.print())
+}

@@ -1,0 +1,130 @@
+//! What is part of the contract, but comes with a later version?
+//!
+//! Such a key is refused rather than ignored, unless its value switches it off. A feature that arrives takes its
+//! line out of these tables and adds its field or its variant; nothing else names them.
+
+use super::tree::{Kind, Node};
+
+/// Keys by the section they stand in, with the value besides "off" that changes nothing.
+const KEYS: &[(&str, &str, Option<&str>)] = &[
+    ("Config", "certificates", None),
+    ("Config", "trusted_proxies", None),
+    ("Config", "client_address", Some("x-forwarded-for")),
+    ("Process", "state", None),
+    ("Listener", "proxy_protocol", None),
+    ("Listener", "tls", None),
+    ("Drain", "upgrade", None),
+    ("ClientLimits", "connections_per_client", None),
+    ("Pool", "tls", None),
+    ("Pool", "cache_status", None),
+    ("Pool", "guard", None),
+    ("Pool", "discovery", None),
+    ("Balance", "bounded_load", None),
+    ("Balance", "decay", None),
+    ("Origin", "backup", None),
+    ("Origin", "state", Some("serve")),
+    ("Origin", "drain_over", None),
+    ("Origin", "max_in_flight", None),
+    ("Connections", "max_in_flight", None),
+    ("Connections", "max_connecting", None),
+    ("Health", "outlier_detection", None),
+    ("Health", "overload", None),
+    ("Pool", "slow_start", None),
+    ("Match", "scheme", None),
+    ("Match", "listeners", None),
+    ("Route", "split", None),
+    ("Route", "redirect", None),
+    ("Route", "respond", None),
+    ("Route", "limits", None),
+    ("Route", "headers", None),
+    ("Route", "rewrite", None),
+    ("Route", "redirects", Some("keep")),
+    ("Route", "compression", None),
+    ("Route", "buffering", None),
+    ("Route", "mirror", None),
+];
+
+/// Values of choices.
+const VALUES: &[(&str, &str)] = &[
+    ("Algorithm", "round_robin"),
+    ("Algorithm", "least_in_flight"),
+    ("Algorithm", "p2c"),
+    ("Algorithm", "peak_ewma"),
+    ("Algorithm", "random"),
+    ("Protocol", "h2"),
+];
+
+/// Keys that give a route something to do in place of `pool`.
+pub(super) const INSTEAD_OF_POOL: [&str; 3] = ["split", "redirect", "respond"];
+
+/// What is said of it.
+pub(super) const FOUND: &str = "not supported yet";
+/// What helps.
+pub(super) const MEANT: &str = "leave it out or switch it off";
+
+/// Does `key` come to `section` later?
+pub(super) fn has_key(section: &str, key: &str) -> bool {
+    KEYS.iter().any(|(s, k, _)| (*s, *k) == (section, key))
+}
+
+/// The keys that come to `section` later.
+pub(super) fn keys(section: &str) -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter(move |(s, ..)| *s == section).map(|(_, key, _)| *key)
+}
+
+/// Every section and key, for the test that none of them has arrived.
+#[cfg(test)]
+pub(super) fn all_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYS.iter().map(|(section, key, _)| (*section, *key))
+}
+
+/// Does `word` come to `choice` later?
+pub(super) fn has_value(choice: &str, word: &str) -> bool {
+    VALUES.contains(&(choice, word))
+}
+
+/// Does `value` leave the feature of `key` switched off?
+pub(super) fn is_off(section: &str, key: &str, value: &Node) -> bool {
+    let neutral = KEYS.iter().find(|(s, k, _)| (*s, *k) == (section, key)).and_then(|(.., neutral)| *neutral);
+    let is_neutral = matches!(&value.kind, Kind::Scalar { text, .. } if Some(text.as_str()) == neutral);
+    is_neutral || is_empty(value)
+}
+
+/// Nothing, "off", or a list or section of such values.
+fn is_empty(value: &Node) -> bool {
+    match &value.kind {
+        Kind::Scalar { .. } => value.is_nothing() || value.is_off(),
+        Kind::List(items) => items.iter().all(is_empty),
+        Kind::Section(entries) => entries.values().all(|entry| is_empty(&entry.value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree;
+    use super::*;
+
+    fn off(section: &str, key: &str, value: &str) -> bool {
+        let (root, _) = tree::build(&format!("{key}: {value}")).unwrap();
+        let Kind::Section(entries) = &root.kind else { panic!("no section") };
+        is_off(section, key, &entries[key].value)
+    }
+
+    #[test]
+    fn whatever_switches_a_feature_off_is_taken() {
+        for value in ["off", "false", "", "~", "{}", "[]", "{ response: off }", "{ request: { set: {}, remove: [] } }"]
+        {
+            assert!(off("Route", "buffering", value), "{value}");
+        }
+        assert!(off("Origin", "state", "serve"));
+        assert!(off("Route", "redirects", "keep"));
+    }
+
+    #[test]
+    fn whatever_switches_it_on_is_not() {
+        for value in ["on", "true", "1", "{ response: 1MiB }", "[x]", "keep"] {
+            assert!(!off("Route", "buffering", value), "{value}");
+        }
+        assert!(!off("Origin", "state", "drain"));
+    }
+}

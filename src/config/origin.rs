@@ -1,0 +1,118 @@
+//! One server of a pool: where it is, and what it is called.
+//!
+//! The name is what the ring knows. It is the address as written unless given, so a name once given keeps its keys
+//! when the address changes.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::units::{Address, Name};
+use super::written::{self, As, Written};
+
+/// One origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenOrigin")]
+pub struct Origin {
+    /// Where it is.
+    pub address: Address,
+    /// What it is called on the ring and everywhere else: as written, default the address as written.
+    pub name: String,
+    /// Units of weight, 1 to 1000; 160 points each.
+    pub weight: u16,
+}
+
+/// An origin as written; its address alone is its short form.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename = "Origin", deny_unknown_fields)]
+struct WrittenOrigin {
+    /// `IP:port`, `[IPv6]:port`, `unix:/path` or `name[:port]` (without a port 80). Names are resolved in the background.
+    #[schemars(with = "Address")]
+    address: WrittenAddress,
+    /// What it is called on the ring and everywhere else: the address as written unless given. A name that stays
+    /// keeps its keys when the address changes.
+    #[serde(default)]
+    name: Option<Name>,
+    /// Units of weight, 160 points each.
+    #[serde(default = "full_weight", deserialize_with = "weight")]
+    #[schemars(range(min = 1, max = 1000))]
+    weight: u16,
+}
+
+impl From<WrittenOrigin> for Origin {
+    fn from(written: WrittenOrigin) -> Self {
+        let WrittenOrigin { address: WrittenAddress { address, text }, name, weight } = written;
+        Self { address, name: name.map_or(text, |Name(name)| name), weight }
+    }
+}
+
+impl JsonSchema for Origin {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AddressOrOrigin".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [Address::schema(), generator.subschema_for::<WrittenOrigin>()] })
+    }
+}
+
+/// An address and its text, which names the origin.
+struct WrittenAddress {
+    address: Address,
+    text: String,
+}
+
+impl Written for WrittenAddress {
+    const EXPECTED: &'static str = Address::EXPECTED;
+
+    fn parse(text: &str) -> Option<Self> {
+        let address = Address::parse(text).filter(|_| Name::parse(text).is_some())?;
+        Some(Self { address, text: text.to_owned() })
+    }
+
+    fn print(&self) -> String {
+        self.text.clone()
+    }
+
+    fn schema() -> Schema {
+        Address::schema()
+    }
+}
+
+impl<'de> Deserialize<'de> for WrittenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        written::deserialize(deserializer)
+    }
+}
+
+const fn full_weight() -> u16 {
+    1
+}
+
+fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let As(Weight(weight)) = As::deserialize(deserializer)?;
+    Ok(weight)
+}
+
+struct Weight(u16);
+
+impl Written for Weight {
+    const EXPECTED: &'static str = "a number from 1 to 1000, to drain an origin use \"state: drain\"";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|weight| (1..=1000).contains(weight)).map(Self)
+    }
+
+    fn print(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": 1000 })
+    }
+}

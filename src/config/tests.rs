@@ -1,0 +1,385 @@
+//! What is said of whole files.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::*;
+
+const EVERY_MISTAKE: &str = include_str!("../../tests/config/every-mistake.yaml");
+const WHAT_IS_SAID: &str = include_str!("../../tests/config/every-mistake.txt");
+const WHOLE_CONTRACT: &str = include_str!("../../tests/config/whole-contract.yaml");
+
+const SMALLEST: &str = "\
+version: 1
+process: { listeners: [ { address: 0.0.0.0:8080 } ] }
+pools:
+  origin: { origins: [ \"10.20.1.11:8080\", \"10.20.1.12:8080\", \"10.20.1.13:8080\" ] }
+";
+
+/// Everything said of `text`, one line a mistake, without the name of the file.
+fn said(text: &str) -> Vec<String> {
+    let mistakes = match parse("f", text) {
+        Ok(loaded) => loaded.warnings,
+        Err(report) => report.mistakes,
+    };
+    mistakes.iter().map(|mistake| mistake.to_string().replacen("f:", "", 1)).collect()
+}
+
+/// The smallest file with `more` in its pool.
+fn with_pool(more: &str) -> String {
+    format!("version: 1\nprocess: {{ listeners: [ {{ address: 0.0.0.0:8080 }} ] }}\npools:\n  origin:\n    {more}\n")
+}
+
+fn config(text: &str) -> Config {
+    parse("f", text).unwrap_or_else(|report| panic!("{report}")).config
+}
+
+/// The files under `conf`, with their text.
+fn examples() -> Vec<(PathBuf, String)> {
+    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("conf");
+    let mut files = vec![conf.join("moorgate.yaml")];
+    files.extend(std::fs::read_dir(conf.join("examples")).unwrap().map(|entry| entry.unwrap().path()));
+    assert!(files.len() >= 10);
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn every_mistake_of_a_file_is_told_at_its_place() {
+    let expected: Vec<_> = WHAT_IS_SAID.lines().collect();
+    assert!(expected.len() > 100);
+    assert_eq!(said(EVERY_MISTAKE), expected);
+}
+
+#[test]
+fn the_smallest_file_takes_every_default() {
+    let loaded = parse("f", SMALLEST).unwrap();
+    assert_eq!(loaded.config.routes.len(), 1);
+    assert_eq!((loaded.config.routes[0].pool.as_str(), loaded.config.routes[0].name.as_str()), ("origin", "route-1"));
+    assert_eq!(loaded.config.pools["origin"].balance.key, "{host}{path}{args}");
+    assert_eq!(loaded.config.pools["origin"].origins[0].name, "10.20.1.11:8080");
+    assert_eq!(loaded.digest.len(), 64);
+    assert_eq!(loaded.text, SMALLEST);
+    let tcp = "warning: 4:3: pools.origin.health.probe: a TCP probe sees an open port, not whether the origin can answer, \
+               set \"http\"";
+    assert_eq!(said(SMALLEST), [tcp]);
+}
+
+#[test]
+fn every_example_loads_without_a_word() {
+    for (path, text) in examples() {
+        assert_eq!(said(&text), [""; 0], "{}", path.display());
+    }
+}
+
+#[test]
+fn what_is_dumped_loads_as_an_equal_configuration() {
+    let texts = examples().into_iter().map(|(_, text)| text).chain([SMALLEST.to_owned()]);
+    for text in texts {
+        let written = config(&text);
+        let dumped = dump(&written);
+        assert_eq!(config(&dumped), written, "{dumped}");
+        assert_eq!(dump(&config(&dumped)), dumped);
+    }
+}
+
+#[test]
+fn every_default_is_dumped() {
+    let dumped = dump(&config(SMALLEST));
+    for line in [
+        "threads: auto",
+        "address: 127.0.0.1:9180",
+        "lame_duck: 8s",
+        "keepalive: 65s",
+        "key: '{host}{path}{args}'",
+        "on_missing: spread",
+        "weight: 1",
+        "stream: 1h",
+        "ratio: 20%",
+        "floor: 10/s",
+        "min_healthy: 50%",
+        "panic: keep",
+        "name: route-1",
+        "tries: 2",
+        "request_id: keep",
+        "encoded_slash: refuse",
+    ] {
+        assert!(dumped.contains(line), "{line} is missing in\n{dumped}");
+    }
+}
+
+#[test]
+fn the_back_to_origin_profile_tries_nothing_twice_that_changes_something() {
+    let (_, text) = examples().swap_remove(0);
+    let config = config(&text);
+    assert!(config.routes.iter().all(|route| route.retry.other.is_empty() && route.retry.tries == 2));
+}
+
+/// The schema as a validator.
+fn validator() -> jsonschema::Validator {
+    jsonschema::validator_for(&schema()).unwrap()
+}
+
+fn as_json(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
+
+#[test]
+fn the_schema_takes_every_example_and_what_is_dumped_of_it() {
+    let schema = validator();
+    for (path, text) in examples() {
+        for text in [&text, &dump(&config(&text))] {
+            let problems: Vec<_> =
+                schema.iter_errors(&as_json(text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            assert_eq!(problems, [""; 0], "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_the_reader_refuses() {
+    let schema = validator();
+    for wrong in [
+        "balence: {}",
+        "balance: { algorithm: hahs }",
+        "origins: [ { address: a, weight: 0 } ]",
+        "protocol: h2",
+        "timeouts: { read: 10 }",
+        "health: { min_healthy: 50 }",
+        "args: { keep: 1 }",
+        "health: { probe: { rise: 0 } }",
+    ] {
+        let text = with_pool(wrong);
+        assert!(parse("f", &text).is_err(), "{wrong}");
+        assert!(!schema.is_valid(&as_json(&text)), "{wrong}");
+    }
+}
+
+#[test]
+fn everything_in_the_schema_is_described() {
+    let schema = schema();
+    let root = ("Config", &schema);
+    let sections = schema["$defs"].as_object().unwrap().iter().map(|(name, section)| (name.as_str(), section));
+    let mut count = 0;
+    for (name, section) in sections.chain([root]) {
+        for (key, value) in section["properties"].as_object().into_iter().flatten() {
+            assert!(value["description"].is_string(), "{name}.{key}");
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count}");
+}
+
+#[test]
+fn what_comes_later_is_refused_unless_it_is_off() {
+    let not_yet: Vec<_> = said(WHOLE_CONTRACT).into_iter().filter(|line| line.contains(later::FOUND)).collect();
+    let keys: BTreeSet<_> =
+        not_yet.iter().map(|line| line.split(": ").nth(1).unwrap().rsplit('.').next().unwrap()).collect();
+    for key in ["guard", "slow_start", "tls", "trusted_proxies", "split", "mirror", "rewrite"] {
+        assert!(keys.contains(key), "{key} is missing in {keys:?}");
+    }
+    // Nothing else is wrong with the contract.
+    let other: Vec<_> = said(WHOLE_CONTRACT).into_iter().filter(|line| !line.contains(later::FOUND)).collect();
+    assert_eq!(other, [""; 0]);
+}
+
+#[test]
+fn a_key_is_there_or_comes_later_but_not_both() {
+    let schema = schema();
+    let sections = schema["$defs"].as_object().unwrap();
+    for (name, section) in sections {
+        for key in section["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+            assert!(!later::has_key(name, key), "{name}.{key}");
+        }
+    }
+    for (section, _) in later::all_keys() {
+        assert!(section == "Config" || sections.contains_key(section), "{section}");
+    }
+}
+
+#[test]
+fn off_is_taken_wherever_it_means_something() {
+    for text in [
+        with_pool("origins: [a]\n    guard: off\n    tls: {}\n    cache_status: off\n    discovery:"),
+        with_pool("origins: [ { address: a, state: serve, backup: false, max_in_flight: off } ]"),
+        with_pool(
+            "origins: [a]\n    slow_start: false\n    health: { probe: off, overload: off, outlier_detection: off }",
+        ),
+        with_pool(
+            "origins: [a]\n    args: off\n    timeouts: { total: off }\n    connections: { max_age: off, max_requests: off }",
+        ),
+        with_pool(
+            "origins: [a]\nroutes: [ { pool: origin, retry: off, access: off, limits: off, buffering: { response: off } } ]",
+        ),
+        format!("{SMALLEST}certificates: []\ntrusted_proxies: []\nclient_address: x-forwarded-for\n"),
+        SMALLEST.replace("8080 }", "8080, proxy_protocol: off, h2c: off }"),
+        SMALLEST.replace(
+            " ] }\npools",
+            " ], admin: off, control_socket: off, access_log: off, state: off, log: { level: off } }\npools",
+        ),
+    ] {
+        assert!(parse("f", &text).is_ok(), "{text}\n{:?}", said(&text));
+    }
+    assert_eq!(config(&with_pool("origins: [a]\nroutes: [ { pool: origin, retry: off } ]")).routes[0].retry.tries, 1);
+}
+
+#[test]
+fn a_key_with_nothing_behind_it_is_as_if_left_out() {
+    let text = with_pool("origins: [a]\n    balance:\n    host:\n    health:\n      probe:\n      panic:\nroutes:\n");
+    assert_eq!(config(&text), config(&with_pool("origins: [a]")));
+}
+
+#[test]
+fn a_mistake_hides_no_other() {
+    let of_types =
+        ["protocol: htp1", "args: 5", "balence: {}", "retry_budget: { ratio: x }", "guard: { max_moved: 1% }"];
+    let of_sense = "timeouts: { connect: 9s, read: 2s }\n    origins: [a, a]";
+    for wrong in of_types {
+        let said = said(&with_pool(&format!(
+            "{wrong}\n    {of_sense}\nroutes: [ {{ pool: orign, retry: {{ other: [reset] }} }} ]"
+        )));
+        let errors = said.iter().filter(|line| !line.starts_with("warning")).count();
+        assert_eq!(errors, 5, "{said:#?}");
+    }
+}
+
+#[test]
+fn nothing_is_said_that_follows_from_another_mistake() {
+    for (wrong, count) in [
+        ("origins: 5", 1),
+        ("origins: [ { address: 5 5 } ]", 1),
+        ("origins: [ { adress: a } ]", 1),
+        ("origins: [a]\n    timeouts: { connect: 20s, read: 5x }", 1),
+        ("origins: [a]\n    timeouts: { read: 20s, total: 5x }", 1),
+        ("5", 1),
+        ("origins: [a]\n    health: { probe: { http: 5 } }", 1),
+    ] {
+        let text =
+            format!("{}routes: [ {{ pool: origin }} ]\n", with_pool(wrong).replace("origin:\n    5", "origin: 5"));
+        let said = said(&text).into_iter().filter(|line| !line.contains("a TCP probe")).collect::<Vec<_>>();
+        assert_eq!(said.len(), count, "{wrong}: {said:#?}");
+    }
+}
+
+#[test]
+fn a_pool_written_twice_names_both_lines() {
+    let text = format!("{SMALLEST}  origin: {{ origins: [x] }}\n");
+    let told = "5:3: pools.origin: the key \"origin\" a second time, it stands in line 4 already";
+    assert!(said(&text).contains(&told.to_owned()), "{:?}", said(&text));
+}
+
+#[test]
+fn texts_may_be_written_as_numbers() {
+    let text = with_pool(
+        "origins: [ { address: a, name: 1.20 } ]\nroutes: [ { name: 7, pool: origin, match: { headers: { x-v: 1.0 } } } ]",
+    );
+    let config = config(&text);
+    assert_eq!(config.pools["origin"].origins[0].name, "1.20");
+    assert_eq!(config.routes[0].name, "7");
+    assert_eq!(config.routes[0].matches.headers["x-v"], "1.0");
+}
+
+#[test]
+fn an_origin_is_named_as_it_is_written() {
+    let config = config(&with_pool(
+        "origins: [ \"10.0.0.1\", \"[::1]:9001\", { address: \"10.0.0.2:80\", name: b }, \"unix:/s\" ]",
+    ));
+    let names: Vec<_> = config.pools["origin"].origins.iter().map(|origin| origin.name.as_str()).collect();
+    assert_eq!(names, ["10.0.0.1", "[::1]:9001", "b", "unix:/s"]);
+    assert_eq!(config.pools["origin"].origins[0].address.to_string(), "10.0.0.1:80");
+}
+
+#[test]
+fn the_lines_of_a_fingerprint_are_normalised() {
+    let lines = |more: &str| {
+        let pool = config(&with_pool(&format!("origins: [a]\n    {more}"))).pools.swap_remove("origin").unwrap();
+        format!("{} {} {}", pool.balance.algorithm, pool.args, pool.balance.on_missing)
+    };
+    assert_eq!(lines("args: { keep: [v, id, v] }"), "hash keep:id,v spread");
+    assert_eq!(lines("args: { drop: [ts, \"utm_*\", _] }"), "hash drop:_,ts,utm_* spread");
+    assert_eq!(lines("args: { drop: [] }"), lines("args: off"));
+    assert_eq!(lines("balance: { on_missing: \"{path}\" }"), "hash all {path}");
+}
+
+#[test]
+fn several_pools_need_routes() {
+    let text = format!("{SMALLEST}  other: {{ origins: [x] }}\n");
+    assert!(said(&text).iter().any(|line| line.contains("routes: no route, expected routes")), "{:?}", said(&text));
+}
+
+#[test]
+fn ports_chosen_by_the_system_are_no_duplicates() {
+    let listeners = "8080 }, { address: 127.0.0.1:0 }, { address: 127.0.0.1:0 }";
+    assert!(parse("f", &SMALLEST.replace("8080 }", listeners)).is_ok());
+    let on_admin = said(&SMALLEST.replace("0.0.0.0:8080", "127.0.0.1:9180"));
+    assert!(on_admin.iter().any(|line| line.contains("process.admin")), "{on_admin:?}");
+}
+
+#[test]
+fn what_compiling_finds_is_told_with_the_rest() {
+    let wrong = with_pool("origins: [a]\n    protcol: http1\n    host: { a: b }");
+    let complaints = |_: &Config| -> Result<(), _> {
+        Err(vec![
+            Invalid::new("unknown variable \"hots\"", "did you mean \"host\"?").at("pools.origin.balance.key"),
+            Invalid::new("follows from host", "").at("pools.origin.host"),
+            Invalid::new("said already", "").at("pools.origin.protcol"),
+        ])
+    };
+    let report = parse_with("f", &wrong, complaints).unwrap_err();
+    let found: Vec<_> = report.mistakes.iter().map(|m| m.found.as_str()).filter(|f| !f.starts_with("a TCP")).collect();
+    assert_eq!(found, ["unknown variable \"hots\"", "unknown key", "found a section"]);
+}
+
+#[test]
+fn a_long_file_of_mistakes_is_read_once() {
+    let origins: String = (0..3000).map(|i| format!("      - {{ address: o{i}, weight: x, nmae: y }}\n")).collect();
+    let report = parse("f", &with_pool(&format!("origins:\n{origins}"))).unwrap_err();
+    assert_eq!(report.mistakes.len(), 1001 + 1, "so many, a line that counts the others, and a warning");
+    assert!(report.mistakes.iter().any(|mistake| mistake.found == "5000 more mistakes"));
+}
+
+#[test]
+fn files_that_are_no_configuration_are_refused_with_one_line() {
+    for (text, line) in [
+        ("", "1:1: the file is empty, expected \"version: 1\" and pools"),
+        ("- a\n- b\n", "1:1: found a list, expected a section"),
+        ("hello\n", "1:1: found \"hello\", expected a section"),
+        (
+            "a: &x 1\nb: *x\n",
+            "1:7: anchors (&) and aliases (*) are not taken, write the value out where it is meant, or quote it if it is a text",
+        ),
+    ] {
+        assert_eq!(said(text), [line], "{text:?}");
+    }
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever is cut out of or put into a file, it loads, or every mistake of it has a place in it.
+        #[test]
+        fn a_damaged_file_is_told_of_at_places_in_it(
+            at in any::<prop::sample::Index>(),
+            length in 0_usize..40,
+            put in "(\\PC{0,6}|[ :\\[\\]{},\n-]{0,6}|off|: x)",
+        ) {
+            let text: Vec<char> = EVERY_MISTAKE.chars().collect();
+            let at = at.index(text.len());
+            let end = (at + length).min(text.len());
+            let damaged: String = text[..at].iter().copied().chain(put.chars()).chain(text[end..].iter().copied()).collect();
+            let lines = damaged.lines().count() + 1;
+            if let Err(report) = parse("f", &damaged) {
+                prop_assert!(!report.mistakes.is_empty());
+                for mistake in report.mistakes {
+                    prop_assert!((1..=lines).contains(&(mistake.line as usize)) && mistake.column > 0, "{}", mistake);
+                }
+            }
+        }
+    }
+}
