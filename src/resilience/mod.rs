@@ -7,6 +7,8 @@
 //! first repeat on a fresh connection after a stale one. Pure: the clock is an argument.
 
 pub mod budget;
+mod class;
+mod condition;
 pub mod failure;
 
 use std::time::{Duration, Instant};
@@ -15,8 +17,10 @@ use http::Method;
 
 use crate::config::route::{self, Condition};
 
+use condition::Conditions;
+
 pub use budget::Budget;
-pub use failure::Class;
+pub use class::Class;
 
 /// The retry policy of a route.
 #[derive(Debug, Clone)]
@@ -125,7 +129,10 @@ impl Retry {
             within: written.within.0,
             safe: Conditions::of(&written.safe, true),
             other: Conditions::of(&written.other, false),
-            methods: methods.iter().map(|(m, listed)| (m.clone(), Conditions::of(listed, repeatable(m)))).collect(),
+            methods: methods
+                .iter()
+                .map(|(m, listed)| (m.clone(), Conditions::of(listed, condition::repeatable(m))))
+                .collect(),
         }
     }
 
@@ -149,7 +156,7 @@ impl Retry {
     /// Does any condition of `method` name a status? Without one an answer need not be held up for a decision.
     pub fn looks_at_statuses(&self, method: &Method) -> bool {
         let listed = self.of(method);
-        self.tries > 1 && (listed.any_5xx || !listed.statuses.is_empty())
+        self.tries > 1 && listed.name_a_status()
     }
 
     fn next(&self, ask: &Ask<'_>, reason: Reason, budget: &Budget, now: Instant) -> Result<(Place, bool), Suppressed> {
@@ -241,56 +248,6 @@ impl Suppressed {
             Self::NoOrigin => "no_origin",
         }
     }
-}
-
-/// The conditions that hold for a method, `non_idempotent` already worked in.
-#[derive(Debug, Clone, Default)]
-struct Conditions {
-    connect: bool,
-    stale: bool,
-    reset: bool,
-    timeout: bool,
-    any_5xx: bool,
-    statuses: Vec<u16>,
-}
-
-impl Conditions {
-    /// `repeatable`: the methods these stand for may be processed twice without harm.
-    fn of<'a>(listed: impl IntoIterator<Item = &'a Condition> + Copy, repeatable: bool) -> Self {
-        let after_sending = repeatable || listed.into_iter().any(|one| *one == Condition::NonIdempotent);
-        let mut held = Self::default();
-        for condition in listed {
-            match condition {
-                Condition::Connect => held.connect = true,
-                Condition::Stale => held.stale = after_sending,
-                Condition::Reset => held.reset = after_sending,
-                Condition::Timeout => held.timeout = after_sending,
-                Condition::Status5xx => held.any_5xx = after_sending,
-                Condition::Status(status) if after_sending => held.statuses.push(*status),
-                Condition::Status(_) | Condition::NonIdempotent => {}
-            }
-        }
-        held
-    }
-
-    fn hold(&self, reason: Reason, failure: Failure) -> bool {
-        match (reason, failure) {
-            (Reason::Connect, _) => self.connect,
-            (Reason::Stale, _) => self.stale,
-            (Reason::Reset, _) => self.reset,
-            (Reason::Timeout, _) => self.timeout,
-            (Reason::Status, Failure::Status(status)) => {
-                self.statuses.contains(&status) || (self.any_5xx && (500..600).contains(&status))
-            }
-            (Reason::Status, Failure::Class(_)) => false,
-        }
-    }
-}
-
-/// Named on its own in `methods`, a method is its operator's word, save these two: an origin that read a whole body
-/// and then closed looks just like a stale connection.
-fn repeatable(method: &Method) -> bool {
-    !matches!(*method, Method::POST | Method::PATCH)
 }
 
 #[cfg(test)]
@@ -511,10 +468,7 @@ mod properties {
     }
 
     fn failure() -> impl Strategy<Value = Failure> {
-        prop_oneof![
-            prop::sample::select(Class::ALL.to_vec()).prop_map(Failure::Class),
-            (400u16..600).prop_map(Failure::Status),
-        ]
+        prop_oneof![prop::sample::select(Class::ALL).prop_map(Failure::Class), (400u16..600).prop_map(Failure::Status),]
     }
 
     fn conditions() -> impl Strategy<Value = Vec<Condition>> {

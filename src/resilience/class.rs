@@ -1,0 +1,74 @@
+//! What can go wrong with a request? One word for each, the same in log, metric and answer.
+
+/// The enum, the list of its values and their words, from one list.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Error classes: public words.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Class {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Class {
+            /// Every class, each once.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The word for logs, metrics and `Proxy-Status`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+classes! {
+    /// Refused or unreachable: no connection, nothing sent.
+    ConnectRefused = "connect_refused",
+    /// No connection in time.
+    ConnectTimeout = "connect_timeout",
+    /// No TLS session.
+    TlsFailed = "tls_failed",
+    /// A pooled connection closed before a byte came back.
+    Stale = "stale",
+    /// A connection closed before the header was whole.
+    Reset = "reset",
+    /// The origin was silent for too long, or took nothing of the request for too long.
+    ResponseTimeout = "response_timeout",
+    /// The origin closed after its header, before the end of its body.
+    ClosedEarly = "closed_early",
+    /// What came back was no HTTP.
+    InvalidResponse = "invalid_response",
+    /// No origin could be asked.
+    NoOrigin = "no_origin",
+    /// The client went away.
+    ClientGone = "client_gone",
+    /// The client stopped sending.
+    ClientTimeout = "client_timeout",
+    /// The request's body is larger than allowed.
+    BodyTooLarge = "body_too_large",
+    /// A limit of the operator.
+    Limited = "limited",
+    /// Our own descriptors, ports or memory.
+    LocalLimit = "local_limit",
+    /// The request itself is malformed.
+    BadRequest = "bad_request",
+    /// No route takes the request.
+    NoRoute = "no_route",
+    /// The client may not ask.
+    Denied = "denied",
+    /// The request's header is larger than allowed.
+    HeaderTooLarge = "header_too_large",
+    /// The request's target is longer than allowed.
+    UriTooLong = "uri_too_long",
+    /// The method is none that a gateway passes on (CONNECT).
+    MethodNotAllowed = "method_not_allowed",
+}
+
+impl Class {
+    /// The class that has this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|class| class.as_str() == word)
+    }
+}
