@@ -25,11 +25,11 @@ lint: needs
 
 # Figures for the hot paths, to stand in the commit that changes one.
 bench: needs
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked --bench '*'
 
 # Every bench once round, so that none rots; no figures.
 smoke: needs
-	$(CARGO) bench --locked --profile $(PROFILE) -- --test
+	$(CARGO) bench --locked --profile $(PROFILE) --bench '*' -- --test
 
 needs:
 	@.ci/needs
