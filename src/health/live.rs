@@ -81,6 +81,11 @@ impl Live {
         Report { verdict, why, last_probe: state.last_probe(), last_answer: self.last_answer() }
     }
 
+    /// Did a probe of it ever end?
+    pub fn was_probed(&self) -> bool {
+        self.state.lock().last_probe().is_some()
+    }
+
     /// Shows the verdict on a board from now on, as that of `member`.
     pub fn show_on(&self, board: &Arc<Board>, member: usize) {
         let mut boards = self.boards.lock();

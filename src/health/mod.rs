@@ -3,8 +3,8 @@
 //! [`State`] keeps what was learned of one origin and what follows from it alone; the [`floor`] of its pool then says
 //! who goes and who is kept. *Hard* evidence (no connection, silence while others answer) ejects whatever the floor
 //! says, *soft* evidence (bad probes) only within it, and failures of our own are evidence against nobody. Nothing here
-//! logs, counts or sleeps: changes are returned as facts. One thread judges; [`Live`] is what the data plane sees of
-//! it, [`Board`] the same for a whole pool at a glance.
+//! logs, counts or sleeps: changes are returned as facts. The [`Prober`] drives all of it on one thread; [`Live`] is
+//! what the data plane sees of it, [`Board`] the same for a whole pool at a glance.
 
 pub mod address;
 pub mod board;
@@ -16,6 +16,9 @@ pub mod live;
 mod model;
 mod offence;
 pub mod policy;
+pub mod probe;
+pub mod prober;
+mod reserve;
 pub mod roster;
 mod run;
 pub mod schedule;
@@ -23,6 +26,7 @@ pub mod schedule;
 mod simulation;
 #[cfg(test)]
 mod tables;
+mod turn;
 pub mod verdict;
 
 use std::time::Instant;
@@ -32,6 +36,7 @@ pub use board::Board;
 pub use evidence::{Evidence, Fault, Grade};
 pub use live::{Bell, Live, Report};
 pub use policy::{Policy, Probing};
+pub use prober::{Fact, Prober};
 pub use roster::{Roster, Target};
 pub use verdict::{Change, Verdict, Why};
 

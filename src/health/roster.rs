@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::floor::{self, Case};
+use super::probe::HttpProbe;
 use super::{Address, Change, Live, Policy, Verdict};
 
 /// The origins of a pool.
@@ -13,6 +14,8 @@ pub struct Roster {
     pub pool: Arc<str>,
     /// What holds for them.
     pub policy: Policy,
+    /// How they are asked over HTTP; `None`: a TCP connect is enough.
+    pub http: Option<HttpProbe>,
     /// They.
     pub targets: Vec<Target>,
 }
@@ -89,6 +92,7 @@ mod tests {
         Roster {
             pool: Arc::from("p"),
             policy: Policy { probing: Some(probing), spare: 0.5, fail: false },
+            http: None,
             targets: addresses.iter().enumerate().map(target).collect(),
         }
     }

@@ -41,30 +41,47 @@ impl Schedule {
     /// The schedule of an origin first heard of `now`. `chance`, here as below, is a number in [0, 1) that keeps
     /// probes of many origins and gateways from falling together.
     pub fn new(probing: &Probing, chance: f64, now: Instant) -> Self {
-        let next = now + FIRST.min(probing.interval).mul_f64(chance);
-        Self { next, quick: 0, running: None, confirm: false, confirmed: None }
+        Self { next: now + FIRST.min(probing.interval).mul_f64(chance), ..Self::idle(now) }
+    }
+
+    /// The schedule of an origin that is not probed.
+    pub fn idle(now: Instant) -> Self {
+        Self { next: now, quick: 0, running: None, confirm: false, confirmed: None }
+    }
+
+    /// The same under settings that may have changed: nobody waits longer than they say.
+    pub fn adopt(mut self, probing: &Probing, now: Instant) -> Self {
+        self.next = self.next.min(now + probing.interval);
+        self
+    }
+
+    /// The regular probe is due at this time instead.
+    pub fn put_off(&mut self, until: Instant) {
+        self.next = until;
     }
 
     /// What is due `now`?
     pub fn due(&self, now: Instant) -> Option<Kind> {
         match self.running {
             Some((_, Kind::Confirm)) => None,
-            _ if self.confirm => Some(Kind::Confirm),
+            _ if self.confirm && self.may_confirm(now) => Some(Kind::Confirm),
             Some(_) => None,
             None => (now >= self.next).then_some(Kind::Regular),
         }
     }
 
-    /// When something is due, if nothing else happens; `None`: when the running probe has ended.
+    /// When something is due; `None`: when the running probe has ended.
     pub fn next(&self) -> Option<Instant> {
-        if self.running.is_none() { Some(self.next) } else { None }
+        match (self.running, self.confirmed.filter(|_| self.confirm)) {
+            (Some(_), _) => None,
+            (None, Some(last)) => Some(self.next.min(last + CONFIRM_GAP)),
+            (None, None) => Some(self.next),
+        }
     }
 
-    /// A refusal wants to be confirmed; at most five a second are. Answers whether this one is.
-    pub fn ask(&mut self, now: Instant) -> bool {
-        let soon = self.confirmed.is_some_and(|last| now.saturating_duration_since(last) < CONFIRM_GAP);
-        self.confirm |= !soon;
-        !soon
+    /// A refusal wants to be confirmed: at once, or as soon as there were not five in a second.
+    pub fn ask(&mut self) {
+        self.confirm = true;
     }
 
     /// Probe `id` started; answers the one it takes the place of.
@@ -100,6 +117,10 @@ impl Schedule {
             Kind::Confirm => self.confirm = true,
         }
         Some(id)
+    }
+
+    fn may_confirm(&self, now: Instant) -> bool {
+        self.confirmed.is_none_or(|last| now.saturating_duration_since(last) >= CONFIRM_GAP)
     }
 
     /// Never longer than configured, so that whoever counts on an interval is right.
@@ -187,7 +208,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = Schedule::new(&PROBING, 0.0, now);
         schedule.started(1, Kind::Regular, now);
-        assert!(schedule.ask(now));
+        schedule.ask();
         assert_eq!(schedule.due(now), Some(Kind::Confirm));
         assert_eq!(schedule.started(2, Kind::Confirm, now), Some(1));
         assert!(!schedule.ended(1, now, true, &PROBING, 0.0), "its result comes too late");
@@ -201,7 +222,7 @@ mod tests {
         let mut confirmed = 0;
         for ms in 0..1000 {
             let now = start + Duration::from_millis(ms);
-            schedule.ask(now);
+            schedule.ask();
             if schedule.due(now) == Some(Kind::Confirm) {
                 schedule.started(ms, Kind::Confirm, now);
                 schedule.ended(ms, now, true, &PROBING, 0.0);
@@ -209,6 +230,9 @@ mod tests {
             }
         }
         assert_eq!(confirmed, 5);
+        let later = start + Duration::from_millis(1000);
+        schedule.ask();
+        assert_eq!(schedule.due(later), Some(Kind::Confirm), "a refusal that has to wait is not forgotten");
     }
 
     #[test]

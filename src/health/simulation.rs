@@ -150,7 +150,7 @@ impl World {
                     Kind::Confirm => Evidence::Confirm(grade),
                 };
                 if kind == Kind::Regular && grade.fault().is_some_and(Fault::is_refusal) {
-                    origin.schedule.ask(now);
+                    origin.schedule.ask();
                 }
                 origin.state.take(evidence, origin.answered, now);
             }
@@ -181,7 +181,7 @@ impl World {
             for at in refused {
                 let origin = &mut self.origins[at];
                 if origin.mode == Refuses && origin.state.verdict().0.usable() {
-                    origin.schedule.ask(self.now);
+                    origin.schedule.ask();
                 }
             }
             self.finish(key, reached, panic);

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use crate::balance::{Ring, ring::fingerprint};
 use crate::config::{self, Complaint, units};
+use crate::health::probe::HttpProbe;
 use crate::health::{Address, Board, Live, Policy, Roster, Target};
 use crate::resilience::Budget;
 use crate::template::Key;
@@ -62,7 +63,10 @@ impl Pool {
         previous: Option<&Self>,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
-        let key = Key::compile(written)?;
+        let (key, http) = match (Key::compile(written), HttpProbe::compile(written)) {
+            (Ok(key), Ok(http)) => (key, http),
+            (key, http) => return Err(key.err().into_iter().flatten().chain(http.err()).collect()),
+        };
         let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
         let members = members(&name, written, previous, &open);
@@ -75,7 +79,7 @@ impl Pool {
             member.origin.health().show_on(&board, number);
         }
         Ok(Self {
-            roster: Arc::new(roster(&name, written, &members)),
+            roster: Arc::new(roster(&name, written, http, &members)),
             name,
             members,
             key,
@@ -191,7 +195,7 @@ fn members(pool: &Arc<str>, written: &config::Pool, previous: Option<&Pool>, ope
     written.origins.iter().map(compile).collect()
 }
 
-fn roster(pool: &Arc<str>, written: &config::Pool, members: &[Member]) -> Roster {
+fn roster(pool: &Arc<str>, written: &config::Pool, http: Option<HttpProbe>, members: &[Member]) -> Roster {
     let target = |member: &Member| Target {
         name: Arc::clone(member.name()),
         weight: member.weight,
@@ -201,6 +205,7 @@ fn roster(pool: &Arc<str>, written: &config::Pool, members: &[Member]) -> Roster
     Roster {
         pool: Arc::clone(pool),
         policy: Policy::compile(&written.health),
+        http,
         targets: members.iter().map(target).collect(),
     }
 }

@@ -1,0 +1,309 @@
+//! One turn of the [`Prober`](super::Prober): what is due, what has ended, what follows from it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::probe::Engines;
+use super::prober::Fact;
+use super::reserve::Reserve;
+use super::schedule::{Kind, Pace, Schedule};
+use super::{Bell, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
+
+/// A turn comes at least this often, so that time can be judged by and a stall be seen.
+const TURN: Duration = Duration::from_millis(100);
+/// A turn that comes later than planned by more says that we were held up.
+const STALL: Duration = Duration::from_millis(250);
+/// Judging a great pool takes time: so much is left between two judgements for each origin above a hundred.
+const REST: Duration = Duration::from_micros(5);
+/// Probes that wait longer than this say that there are more than may run.
+const BEHIND: Duration = Duration::from_millis(500);
+/// Descriptors kept for probes.
+const RESERVE: usize = 16;
+
+/// The clock of the runtime: the real one, but for tests that hold it.
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Tells origins apart while they live.
+fn place(live: &Arc<Live>) -> usize {
+    Arc::as_ptr(live) as usize
+}
+
+/// A pool in the loop.
+struct Book {
+    roster: Arc<Roster>,
+    /// One for each of its targets.
+    schedules: Vec<Schedule>,
+    /// Something was learned.
+    dirty: bool,
+    short: bool,
+    restless: bool,
+    judged: Instant,
+}
+
+/// A probe that ended.
+pub(super) struct Done {
+    id: u64,
+    live: Arc<Live>,
+    kind: Kind,
+    endpoint: Endpoint,
+    began: Instant,
+    /// `None`: a failure of our own.
+    grade: Option<Grade>,
+}
+
+/// Everything that one turn hands to the next.
+pub(super) struct Work<'p, S> {
+    bell: &'p Arc<Bell>,
+    sink: S,
+    engines: Arc<Engines>,
+    books: Vec<Book>,
+    /// Where each origin stands in the books, by its address in memory.
+    places: HashMap<usize, (usize, usize)>,
+    pub(super) running: JoinSet<Done>,
+    aborts: HashMap<u64, AbortHandle>,
+    ids: u64,
+    pace: Pace,
+    reserve: Reserve,
+    random: Rng,
+    /// When the next turn is to be.
+    pub(super) planned: Instant,
+}
+
+impl<'p, S: Fn(Fact)> Work<'p, S> {
+    pub(super) fn new(bell: &'p Arc<Bell>, sink: S) -> Self {
+        let engines = Arc::new(Engines::new());
+        Self {
+            bell,
+            sink,
+            engines,
+            books: Vec::new(),
+            places: HashMap::new(),
+            running: JoinSet::new(),
+            aborts: HashMap::new(),
+            ids: 0,
+            pace: Pace::new(now()),
+            reserve: Reserve::new(RESERVE),
+            random: Rng::new(),
+            planned: now(),
+        }
+    }
+
+    /// Were we held up? Then nothing counts that was gathered meanwhile, and what ran is begun again.
+    pub(super) fn look_at_the_clock(&mut self) {
+        let now = now();
+        let late = now.saturating_duration_since(self.planned);
+        if late <= STALL {
+            return;
+        }
+        self.running = JoinSet::new();
+        self.aborts.clear();
+        for book in &mut self.books {
+            book.roster.targets.iter().for_each(|target| target.live.take(Evidence::Stalled, now));
+            book.schedules.iter_mut().for_each(|schedule| {
+                schedule.repeat(now);
+            });
+            book.dirty = true;
+        }
+        (self.sink)(Fact::Stalled(late));
+    }
+
+    /// Takes the rosters of the moment over; origins that stay keep their schedules.
+    pub(super) fn refresh(&mut self, rosters: Vec<Arc<Roster>>) {
+        let same = |(roster, book): (&Arc<Roster>, &Book)| Arc::ptr_eq(roster, &book.roster);
+        if rosters.len() == self.books.len() && rosters.iter().zip(&self.books).all(same) {
+            return;
+        }
+        let now = now();
+        let old = std::mem::take(&mut self.books);
+        let short: HashMap<Arc<str>, bool> =
+            old.iter().map(|book| (Arc::clone(&book.roster.pool), book.short)).collect();
+        let mut schedules: HashMap<usize, Schedule> = HashMap::new();
+        for book in old {
+            let lives = book.roster.targets.iter().map(|target| place(&target.live));
+            schedules.extend(lives.zip(book.schedules));
+        }
+        self.places.clear();
+        for roster in rosters {
+            let short = short.get(&roster.pool).copied().unwrap_or(false);
+            self.open(roster, &mut schedules, short, now);
+        }
+    }
+
+    fn open(&mut self, roster: Arc<Roster>, schedules: &mut HashMap<usize, Schedule>, short: bool, now: Instant) {
+        let mut own = Vec::with_capacity(roster.targets.len());
+        for (number, target) in roster.targets.iter().enumerate() {
+            let who = place(&target.live);
+            self.places.insert(who, (self.books.len(), number));
+            let chance = self.random.f64();
+            let mut schedule = match (&roster.policy.probing, schedules.remove(&who)) {
+                (Some(probing), Some(known)) => known.adopt(probing, now),
+                (Some(probing), None) => Schedule::new(probing, chance, now),
+                (None, known) => known.unwrap_or_else(|| Schedule::idle(now)),
+            };
+            if target.live.attach(self.bell) && target.live.look() {
+                schedule.ask();
+            }
+            own.push(schedule);
+        }
+        self.books.push(Book { roster, schedules: own, dirty: true, short, restless: false, judged: now });
+    }
+
+    /// What did traffic tell?
+    pub(super) fn hear(&mut self) {
+        for live in self.bell.take() {
+            let refused = live.look();
+            let Some((book, number)) = self.places.get(&place(&live)) else { continue };
+            let Some(book) = self.books.get_mut(*book) else { continue };
+            book.dirty = true;
+            if let (true, Some(schedule)) = (refused, book.schedules.get_mut(*number)) {
+                schedule.ask();
+            }
+        }
+    }
+
+    /// Starts the probes that are due, as far as the pace allows; answers whether some wait too long for it.
+    pub(super) fn start_due(&mut self) -> bool {
+        let now = now();
+        let mut due: Vec<(Kind, Instant, usize, usize)> = Vec::new();
+        for (at, book) in self.books.iter().enumerate().filter(|(_, book)| book.roster.policy.probing.is_some()) {
+            let kinds = book.schedules.iter().enumerate();
+            due.extend(kinds.filter_map(|(number, schedule)| {
+                Some((schedule.due(now)?, schedule.next().unwrap_or(now), at, number))
+            }));
+        }
+        due.sort_unstable_by_key(|(kind, since, ..)| (*kind == Kind::Regular, *since));
+        for (kind, since, at, number) in due {
+            if !self.pace.take(now) {
+                return now.saturating_duration_since(since) > BEHIND;
+            }
+            self.start(kind, at, number, now);
+        }
+        false
+    }
+
+    fn start(&mut self, kind: Kind, at: usize, number: usize, began: Instant) {
+        let Some(book) = self.books.get_mut(at) else { return };
+        let roster = Arc::clone(&book.roster);
+        let (Some(target), Some(schedule)) = (roster.targets.get(number), book.schedules.get_mut(number)) else {
+            return;
+        };
+        let (Some(endpoint), Some(probing)) = (target.address.endpoint(), roster.policy.probing) else {
+            schedule.put_off(began + TURN);
+            return;
+        };
+        self.ids += 1;
+        let id = self.ids;
+        if let Some(replaced) = schedule.started(id, kind, began).and_then(|id| self.aborts.remove(&id)) {
+            replaced.abort();
+        }
+        let (engines, live, name) = (Arc::clone(&self.engines), Arc::clone(&target.live), Arc::clone(&target.name));
+        let probe = async move {
+            let grade = match (&roster.http, kind) {
+                (Some(http), Kind::Regular) => engines.ask(http, &endpoint, &name, probing.timeout).await,
+                _ => engines.connect(&endpoint, probing.timeout).await,
+            };
+            Done { id, live, kind, endpoint, began, grade }
+        };
+        self.aborts.insert(id, self.running.spawn(probe));
+    }
+
+    /// Takes in a probe that ended, and all others that have.
+    pub(super) fn take_in(&mut self, first: Option<Done>) {
+        let mut next = first;
+        loop {
+            if let Some(done) = next {
+                self.ended(&done);
+            }
+            match self.running.try_join_next() {
+                Some(done) => next = done.ok(),
+                None => return,
+            }
+        }
+    }
+
+    fn ended(&mut self, done: &Done) {
+        let now = now();
+        self.aborts.remove(&done.id);
+        let Some((at, number)) = self.places.get(&place(&done.live)) else { return };
+        let Some(book) = self.books.get_mut(*at) else { return };
+        let (Some(target), Some(schedule)) = (book.roster.targets.get(*number), book.schedules.get_mut(*number)) else {
+            return;
+        };
+        let Some(probing) = book.roster.policy.probing else { return };
+        let serving = done.live.verdict().usable();
+        if !schedule.ended(done.id, done.began, serving, &probing, self.random.f64()) {
+            return;
+        }
+        if target.address.endpoint().as_ref() != Some(&done.endpoint) {
+            // It moved meanwhile: this was about somebody else.
+            schedule.put_off(now);
+            return;
+        }
+        let Some(grade) = done.grade else {
+            if self.reserve.lend() {
+                schedule.put_off(now);
+            }
+            return;
+        };
+        if done.kind == Kind::Regular && serving && grade.fault().is_some_and(Fault::is_refusal) {
+            schedule.ask();
+        }
+        let evidence = match done.kind {
+            Kind::Regular => Evidence::Probe(grade),
+            Kind::Confirm => Evidence::Confirm(grade),
+        };
+        target.live.take(evidence, now);
+        book.dirty = true;
+        let (pool, origin) = (Arc::clone(&book.roster.pool), Arc::clone(&target.name));
+        (self.sink)(Fact::Probed { pool, origin, grade });
+    }
+
+    /// Judges the pools of which something was learned, and those that time alone may change.
+    pub(super) fn judge(&mut self) {
+        self.reserve.refill();
+        let now = now();
+        for book in &mut self.books {
+            let age = now.saturating_duration_since(book.judged);
+            let many = book.roster.targets.len().saturating_sub(100);
+            let rest = REST * u32::try_from(many).unwrap_or(u32::MAX);
+            if !(book.dirty && age >= rest || book.restless && age >= TURN.max(rest)) {
+                continue;
+            }
+            let judged = book.roster.judge(book.short, now);
+            for (number, change) in judged.changes {
+                let out = change.to == Verdict::Down;
+                if let (true, Some(probing), Some(schedule)) =
+                    (out, &book.roster.policy.probing, book.schedules.get_mut(number))
+                {
+                    schedule.hurry(probing, self.random.f64(), now);
+                }
+                (self.sink)(Fact::Changed(change));
+            }
+            if judged.short != book.short {
+                (self.sink)(Fact::Short { pool: Arc::clone(&book.roster.pool), short: judged.short });
+            }
+            (book.dirty, book.short, book.restless, book.judged) = (false, judged.short, judged.restless, now);
+        }
+    }
+
+    pub(super) fn first_round_is_over(&self, began: Instant) -> bool {
+        let probed = self.books.iter().filter_map(|book| Some((book, book.roster.policy.probing?)));
+        let longest = probed.clone().map(|(_, probing)| probing.timeout).max().unwrap_or_default();
+        now() >= began + longest
+            || probed.flat_map(|(book, _)| &book.roster.targets).all(|target| target.live.was_probed())
+    }
+
+    pub(super) fn next_turn(&self) -> Instant {
+        let now = now();
+        let next = self.books.iter().flat_map(|book| &book.schedules).filter_map(Schedule::next).min();
+        // What waits for the pace gets some every few milliseconds.
+        let soon = now + Duration::from_millis(5);
+        next.map_or(now + TURN, |next| next.clamp(soon, now + TURN))
+    }
+}
