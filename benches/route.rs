@@ -7,31 +7,9 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
-use moorgate::config::route::{
-    Access, EncodedSlash, Forwarded, Match, PathMatch, RequestId, Retry, Route, RouteTimeouts, XForwarded,
-};
-use moorgate::config::units::Duration;
+use moorgate::config::Route;
+use moorgate::config::route::{Match, PathMatch};
 use moorgate::routing::{Request, Table};
-
-fn route(matches: Match) -> Route {
-    let retry = Retry {
-        tries: 2,
-        within: Duration::default(),
-        safe: Default::default(),
-        other: Default::default(),
-        methods: Default::default(),
-    };
-    Route {
-        name: String::new(),
-        matches,
-        pool: String::new(),
-        retry,
-        timeouts: RouteTimeouts::default(),
-        access: Access::default(),
-        forwarded: Forwarded { x_forwarded: XForwarded::Append, forwarded: false, request_id: RequestId::Keep },
-        encoded_slash: EncodedSlash::Refuse,
-    }
-}
 
 fn matches(host: String, path: PathMatch) -> Match {
     Match { hosts: vec![host], path: Some(path), ..Match::default() }
@@ -40,7 +18,7 @@ fn matches(host: String, path: PathMatch) -> Match {
 fn measure(c: &mut Criterion, name: &str, of: impl Fn(usize) -> Match, host: &str, path: &str) {
     let mut group = c.benchmark_group(format!("route/{name}"));
     for count in [10, 100, 1000] {
-        let routes: Vec<_> = (0..count).map(|index| route(of(index))).collect();
+        let routes: Vec<_> = (0..count).map(|index| Route { matches: of(index), ..Route::default() }).collect();
         let Ok(table) = Table::compile(&routes) else { continue };
         let headers = HeaderMap::new();
         let request = Request { host, path, method: &Method::GET, headers: &headers, query: b"id=1&v=2" };

@@ -63,7 +63,7 @@ impl Budget {
             // Else a pool that never fails would pile up units until they wrap.
             self.held.fetch_min(self.limit(second), Relaxed);
         }
-        self.held.fetch_add((self.ratio() * RETRY) as i64, Relaxed);
+        self.held.fetch_add((self.config.ratio.ratio() * RETRY) as i64, Relaxed);
     }
 
     /// Takes a retry out, if one is held.
@@ -102,11 +102,7 @@ impl Budget {
         let recent = |slot: &u64| second.saturating_sub(slot >> 32) < WINDOW;
         let slots = self.firsts.iter().map(|slot| slot.load(Relaxed)).filter(recent);
         let firsts: u64 = slots.map(|slot| slot & u64::from(u32::MAX)).sum();
-        ((self.config.floor.0 * WINDOW as f64 + self.ratio() * firsts as f64) * RETRY) as i64
-    }
-
-    fn ratio(&self) -> f64 {
-        self.config.ratio.0 / 100.0
+        ((self.config.floor.0 * WINDOW as f64 + self.config.ratio.ratio() * firsts as f64) * RETRY) as i64
     }
 
     fn since_began(&self, now: Instant) -> u64 {

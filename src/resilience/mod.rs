@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 
-use crate::config::route::{self, Condition};
+use crate::config::route;
 
 use condition::Conditions;
 
@@ -197,17 +197,9 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// `safe: [connect, stale, reset]`, `other: [connect]`, two tries within three seconds.
+    /// The built-in policy.
     fn default() -> Self {
-        let connect = [Condition::Connect];
-        let safe = [Condition::Connect, Condition::Stale, Condition::Reset];
-        Self {
-            tries: 2,
-            within: Duration::from_secs(3),
-            safe: Conditions::of(&safe, true),
-            other: Conditions::of(&connect, false),
-            methods: Vec::new(),
-        }
+        Self::compile(Some(&route::Retry::default()))
     }
 }
 
@@ -255,6 +247,7 @@ impl Suppressed {
 mod tests {
     use super::*;
     use crate::config::pool::RetryBudget;
+    use crate::config::route::Condition;
     use crate::config::units::{Duration as Written, Percent, Rate};
 
     /// Plays a request whose every try fails the same way, with origins and budget to spare; answers how many tries
@@ -460,6 +453,7 @@ mod properties {
 
     use super::*;
     use crate::config::pool::RetryBudget;
+    use crate::config::route::Condition;
     use crate::config::units::{Duration as Written, Percent, Rate};
 
     fn method() -> impl Strategy<Value = Method> {

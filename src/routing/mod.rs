@@ -10,7 +10,7 @@ mod condition;
 mod paths;
 mod pattern;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use http::{HeaderMap, Method};
 
@@ -51,11 +51,13 @@ impl Table {
         let mut complaints = Vec::new();
         let mut hosts: HashMap<Host, Vec<(usize, Path)>> = HashMap::new();
         for (index, route) in routes.iter().enumerate() {
-            match patterns(index, route) {
-                Ok((of, path)) => {
-                    of.into_iter().for_each(|host| hosts.entry(host).or_default().push((index, path.clone())))
+            match Path::parse(route.matches.path.as_ref()) {
+                Ok(path) => {
+                    for host in hosts_of(route) {
+                        hosts.entry(host).or_default().push((index, path.clone()));
+                    }
                 }
-                Err(found) => complaints.extend(found),
+                Err((key, why)) => complaints.push(why.at(format!("routes[{index}].match.path.{key}"))),
             }
         }
         let conditions = routes.iter().map(|route| Conditions::of(&route.matches)).collect();
@@ -88,32 +90,17 @@ fn parents(host: &str) -> impl Iterator<Item = &str> {
     host.match_indices('.').map(|(dot, _)| &host[dot + 1..])
 }
 
-/// The patterns of a route: its hosts, each once, and its path.
-fn patterns(index: usize, route: &Route) -> Result<(Vec<Host>, Path), Vec<Complaint>> {
-    let at = format!("routes[{index}].match");
-    let mut complaints = Vec::new();
-    let mut hosts = Vec::new();
-    for (place, written) in route.matches.hosts.iter().enumerate() {
-        match Host::parse(written) {
-            Ok(host) if hosts.contains(&host) => {}
-            Ok(host) => hosts.push(host),
-            Err(why) => complaints.push(why.at(format!("{at}.hosts[{place}]"))),
-        }
-    }
+/// Each host of a route once.
+fn hosts_of(route: &Route) -> HashSet<Host> {
     if route.matches.hosts.is_empty() {
-        hosts.push(Host::Any);
+        return HashSet::from([Host::Any]);
     }
-    match Path::parse(route.matches.path.as_ref()) {
-        Ok(path) if complaints.is_empty() => return Ok((hosts, path)),
-        Ok(_) => {}
-        Err((key, why)) => complaints.push(why.at(format!("{at}.path.{key}"))),
-    }
-    Err(complaints)
+    route.matches.hosts.iter().map(|written| Host::of(written)).collect()
 }
 
 fn tied(routes: &[Route], later: usize, earlier: usize) -> Complaint {
     let name = |index: usize| routes.get(index).map_or("", |route| route.name.as_str());
-    let found = format!("`{}` and `{}` (routes[{earlier}]) can match the same request", name(later), name(earlier));
+    let found = format!("\"{}\" and \"{}\" (routes[{earlier}]) can match the same request", name(later), name(earlier));
     let meant = "let one be more specific: host, path, method, or more headers, cookies or arguments";
     Invalid::new(found, meant).at(format!("routes[{later}].match"))
 }
@@ -123,30 +110,10 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::config::route::{
-        Access, EncodedSlash, Forwarded, Match, PathMatch, RequestId, Retry, RouteTimeouts, XForwarded,
-    };
-    use crate::config::units;
+    use crate::config::route::{Match, PathMatch};
 
     pub(super) fn route(name: &str, matches: Match) -> Route {
-        let retry = Retry {
-            tries: 2,
-            within: units::Duration::default(),
-            safe: Default::default(),
-            other: Default::default(),
-            methods: Default::default(),
-        };
-        let forwarded = Forwarded { x_forwarded: XForwarded::Append, forwarded: false, request_id: RequestId::Keep };
-        Route {
-            name: name.to_owned(),
-            matches,
-            pool: "origin".to_owned(),
-            retry,
-            timeouts: RouteTimeouts::default(),
-            access: Access::default(),
-            forwarded,
-            encoded_slash: EncodedSlash::Refuse,
-        }
+        Route { name: name.to_owned(), matches, ..Route::default() }
     }
 
     /// `HOST PATH` in one text: `-` takes any; a path starts with `=`, `^` (prefix) or `~` (regex).
@@ -233,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_route_may_name_several_hosts() {
-        check(&["a.org,*.a.org,A.ORG -"], &[("a.org", "/", "a.org,*.a.org,A.ORG -"), ("org", "/", "none")]);
+        check(&["a.org,*.a.org,a.org -"], &[("a.org", "/", "a.org,*.a.org,a.org -"), ("org", "/", "none")]);
     }
 
     #[test]
@@ -273,11 +240,11 @@ mod tests {
     #[test]
     fn two_routes_that_tie_are_refused_and_both_named() {
         let routes = ["- ^/api", "- ^/img", "- ^/api/"].map(|text| route(text, matches(text)));
-        let expected = "routes[2].match: `- ^/api/` and `- ^/api` (routes[0]) can match the same request";
+        let expected = r#"routes[2].match: "- ^/api/" and "- ^/api" (routes[0]) can match the same request"#;
         check_complaints(&routes, &[expected]);
         let routes = ["b.org,a.org -", "a.org,*.org -", "*.org -"].map(|text| route(text, matches(text)));
-        let second = "routes[1].match: `a.org,*.org -` and `b.org,a.org -` (routes[0]) can match the same request";
-        let third = "routes[2].match: `*.org -` and `a.org,*.org -` (routes[1]) can match the same request";
+        let second = r#"routes[1].match: "a.org,*.org -" and "b.org,a.org -" (routes[0]) can match the same request"#;
+        let third = r#"routes[2].match: "*.org -" and "a.org,*.org -" (routes[1]) can match the same request"#;
         check_complaints(&routes, &[second, third]);
     }
 
@@ -292,17 +259,9 @@ mod tests {
 
     #[test]
     fn every_mistake_is_told_at_its_place() {
-        let texts = ["- ~/a(", "a..b,ok,*.*.c =x"];
-        let routes = texts.map(|text| route(text, matches(text)));
-        check_complaints(
-            &routes,
-            &[
-                "routes[0].match.path.regex: `/a(`",
-                "routes[1].match.hosts[0]: `a..b`",
-                "routes[1].match.hosts[2]: `*.*.c`",
-                "routes[1].match.path.exact: `x`",
-            ],
-        );
+        let routes = ["- ~/a(", "- =/../a", "- ^/", "- -"].map(|text| route(text, matches(text)));
+        let expected = [r#"routes[0].match.path.regex: "/a(""#, r#"routes[1].match.path.exact: "/../a""#];
+        check_complaints(&routes, &expected);
     }
 }
 

@@ -107,7 +107,7 @@ pub fn host_towards(written: &pool::Host, address: &Address) -> Result<Option<He
         (pool::Host::Address, Address::Unix(_)) => "localhost".to_owned(),
         (pool::Host::Address, address) => address.to_string(),
     };
-    let refused = || Invalid::new(format!("`{host}`"), "a host name or address, with or without a port");
+    let refused = || Invalid::new(format!("{host:?}"), "expected a host name or address, with or without a port");
     let value = HeaderValue::try_from(host.as_str()).ok().filter(limits::is_host).ok_or_else(refused)?;
     Ok(Some(value))
 }
