@@ -113,7 +113,7 @@ impl AccessLog {
     /// Opens the sink and starts the writer.
     pub fn open(path: &process::Sink, format: &Format, shards: usize, metrics: &Metrics) -> Result<Self, OpenError> {
         let sink = Sink::open(path).map_err(|source| OpenError::Sink { path: name(path), source })?;
-        let zone = TimeZone::system();
+        let zone = zone();
         let buffers: Vec<_> = (0..shards.max(1)).map(|_| Arc::new(Mutex::new(Buffer::new(zone.clone())))).collect();
         let orders = Arc::new(Orders::default());
         let writer = Writer::new(sink, buffers.clone(), Arc::clone(&orders), metrics.clone());
@@ -185,6 +185,14 @@ impl Shard {
             own.writer.unpark();
         }
     }
+}
+
+/// The zone of the machine, or of `TZ`.
+fn zone() -> TimeZone {
+    TimeZone::try_system().unwrap_or_else(|error| {
+        log::warn!("access log: local times are UTC: {error}");
+        TimeZone::UTC
+    })
 }
 
 fn name(path: &process::Sink) -> String {
