@@ -8,7 +8,7 @@ use crate::observe::{Attempt, Peer};
 /// Appends `$remote_addr [$time_local] "$request" $status $host$request_uri $upstream_addr $upstream_status
 /// $upstream_response_time $request_time -`, without a line end.
 pub(super) fn upstream(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
-    text::display(record.facts.client_ip, out);
+    text::ip(record.facts.client_ip, out);
     out.extend_from_slice(b" [");
     clock.turn_to(record.time);
     out.extend_from_slice(clock.local());
@@ -33,7 +33,7 @@ pub(super) fn upstream(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>
 /// Appends `$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer"
 /// "$http_user_agent"`, without a line end.
 pub(super) fn combined(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
-    text::display(record.facts.client_ip, out);
+    text::ip(record.facts.client_ip, out);
     out.extend_from_slice(b" - - [");
     clock.turn_to(record.time);
     out.extend_from_slice(clock.local());
@@ -88,7 +88,7 @@ pub(super) fn list(attempts: &[Attempt<'_>], out: &mut Vec<u8>, value: fn(&Attem
 
 fn address(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     match attempt.address {
-        Peer::Ip(address) => text::display(address, out),
+        Peer::Ip(address) => text::address(address, out),
         Peer::Unix(path) => {
             out.extend_from_slice(b"unix:");
             text::escaped(path.as_bytes(), out);

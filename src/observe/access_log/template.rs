@@ -36,7 +36,7 @@ fn write(extra: Extra, record: &Record<'_>, clock: &Clock, out: &mut Vec<u8>) {
 
 fn address(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     match attempt.address {
-        Peer::Ip(address) => text::display(address, out),
+        Peer::Ip(address) => text::address(address, out),
         Peer::Unix(path) => text::display(format_args!("unix:{path}"), out),
         Peer::Unknown => out.extend_from_slice(attempt.origin.as_bytes()),
     }
