@@ -1,8 +1,122 @@
 //! The commands: arguments in, exit code out.
+//!
+//! Each command is a struct of its own file, with its arguments as fields and a `run` that answers an [`Exit`]. A new
+//! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
+mod offline;
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Report;
+
+/// Where a file is looked for when none is named.
+const PLACES: [&str; 2] = ["/etc/moorgate/moorgate.yaml", "conf/moorgate.yaml"];
 
 /// Runs the command named by the process's arguments.
 pub fn run() -> ExitCode {
-    ExitCode::from(2)
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(e) => {
+            // Help and version are asked for; anything else is wrong usage. If nobody reads it, nobody misses it.
+            let _ = e.print();
+            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+        }
+    };
+    let exit = arguments.command.run().unwrap_or_else(|e| {
+        // A report has its file on every line.
+        let of = if e.is::<Report>() { "" } else { "moorgate: " };
+        let _ = writeln!(std::io::stderr(), "{of}{e:#}");
+        Exit::Failed
+    });
+    exit.into()
+}
+
+/// An HTTP gateway that keeps every key on its origin while everything around it changes.
+#[derive(Parser)]
+#[command(name = "moorgate", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(offline::Check),
+    Dump(offline::Dump),
+    Schema(offline::Schema),
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Check(command) => command.run(),
+            Self::Dump(command) => command.run(),
+            Self::Schema(command) => command.run(),
+        }
+    }
+}
+
+/// How a command ends. Wrong usage (2) is clap's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// It could not be done.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done => Self::SUCCESS,
+            Exit::Failed => Self::FAILURE,
+        }
+    }
+}
+
+/// `--config FILE`, which every command takes.
+#[derive(Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration [default: /etc/moorgate/moorgate.yaml, then conf/moorgate.yaml]
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// The file that was named, or the first that is there.
+    pub(crate) fn path(&self) -> PathBuf {
+        let found = || PLACES.iter().find(|place| Path::new(place).exists()).unwrap_or(&PLACES[0]);
+        self.config.clone().unwrap_or_else(|| PathBuf::from(found()))
+    }
+}
+
+/// Writes to standard output. Whoever stops reading, as `head` does, has read enough.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_named_file_is_taken_as_it_is() {
+        let named = ConfigFile { config: Some("x.yaml".into()) };
+        assert_eq!(named.path(), Path::new("x.yaml"));
+    }
 }

@@ -1,10 +1,8 @@
 //! Which query arguments are part of `{args}`?
 //!
-//! The order in which names are written makes no difference, so it is lost on reading: equal placement prints equal
-//! lines in the fingerprint of a ring.
+//! Names stay as they are written: their normal form, and what a `*` in them means, is the template's business.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,8 +13,6 @@ use super::units::Off;
 use super::written::{Written, written};
 
 /// `args`: which query arguments are part of `{args}` (compared after normalisation; a trailing `*` matches any rest).
-///
-/// Prints the line of the ring's fingerprint: the order in which the names were written makes no difference.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Args {
     /// All of them.
@@ -26,16 +22,6 @@ pub enum Args {
     Keep(Vec<String>),
     /// All but these.
     Drop(Vec<String>),
-}
-
-impl fmt::Display for Args {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Keep(names) => write!(f, "keep:{}", names.join(",")),
-            Self::Drop(names) => write!(f, "drop:{}", names.join(",")),
-        }
-    }
 }
 
 /// `args` as written.
@@ -51,15 +37,14 @@ struct WrittenArgs {
     drop: Option<Vec<ArgName>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone)]
 struct ArgName(String);
 
 impl Written for ArgName {
-    const EXPECTED: &'static str = "the name of an argument, with * at its end alone";
+    const EXPECTED: &'static str = "the name of an argument";
 
     fn parse(text: &str) -> Option<Self> {
-        let stem = text.strip_suffix('*').unwrap_or(text);
-        let is_name = !text.is_empty() && !stem.contains(|c: char| c.is_control() || c == '*' || c == '&' || c == ',');
+        let is_name = !text.is_empty() && !text.contains(char::is_control);
         is_name.then(|| Self(text.to_owned()))
     }
 
@@ -68,7 +53,7 @@ impl Written for ArgName {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["string", "number"], "pattern": r"^[^*&,]*\*?$", "minLength": 1 })
+        json_schema!({ "type": ["string", "number"], "minLength": 1 })
     }
 }
 
@@ -88,16 +73,12 @@ impl Serialize for Args {
 
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let in_order = |mut names: Vec<ArgName>| {
-            names.sort_unstable();
-            names.dedup();
-            names.into_iter().map(|ArgName(name)| name).collect::<Vec<_>>()
-        };
+        let plain = |names: Vec<ArgName>| names.into_iter().map(|ArgName(name)| name).collect();
         match Off::<WrittenArgs>::deserialize(deserializer)? {
             Off::Off | Off::On(WrittenArgs { keep: None, drop: None }) => Ok(Self::All),
-            Off::On(WrittenArgs { keep: Some(names), drop: None }) => Ok(Self::Keep(in_order(names))),
+            Off::On(WrittenArgs { keep: Some(names), drop: None }) => Ok(Self::Keep(plain(names))),
             Off::On(WrittenArgs { keep: None, drop: Some(names) }) if names.is_empty() => Ok(Self::All),
-            Off::On(WrittenArgs { keep: None, drop: Some(names) }) => Ok(Self::Drop(in_order(names))),
+            Off::On(WrittenArgs { keep: None, drop: Some(names) }) => Ok(Self::Drop(plain(names))),
             Off::On(WrittenArgs { keep: Some(_), drop: Some(_) }) => {
                 Err(refuse(&Invalid::new("found both keep and drop", "expected one of them")))
             }

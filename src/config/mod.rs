@@ -189,8 +189,18 @@ impl Findings<'_> {
         for complaint in complaints {
             let path = places.find(&complaint.path).path;
             let is_told = self.mistakes.iter().any(|m| m.severity == Severity::Error && m.path == path);
-            if !is_told && !places.is_spoiled(&complaint.path) {
-                self.complaint(Severity::Error, complaint, places);
+            if is_told || places.is_spoiled(&complaint.path) {
+                continue;
+            }
+            match report::other_path(&complaint.found) {
+                Some(other) if places.is_spoiled(&complaint.found[other.clone()]) => {}
+                Some(other) => {
+                    let (line, _) = places.locate(&complaint.found[other.clone()]);
+                    let mut found = complaint.found;
+                    found.replace_range(other, &format!("line {line}"));
+                    self.complaint(Severity::Error, Complaint { found, ..complaint }, places);
+                }
+                None => self.complaint(Severity::Error, complaint, places),
             }
         }
     }

@@ -5,6 +5,7 @@
 //! `FILE:LINE:COL: path: what was found, what was meant`.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -30,7 +31,8 @@ impl Invalid {
     }
 }
 
-/// An [`Invalid`] value and its path in the document.
+/// An [`Invalid`] value and its path in the document. Where another value has a part in it, its path stands in round
+/// brackets in what was found, `(routes[0])`, and is told as its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// Where in the document.
@@ -39,6 +41,13 @@ pub struct Complaint {
     pub found: String,
     /// What was meant, or what to do.
     pub meant: String,
+}
+
+/// Where in what was found the path of another value stands, without its brackets.
+pub(super) fn other_path(found: &str) -> Option<Range<usize>> {
+    let start = found.find("(routes[")? + 1;
+    let end = start + found[start..].find(')')?;
+    Some(start..end)
 }
 
 /// Does a mistake keep the file from being used?
@@ -165,6 +174,14 @@ mod tests {
         let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys, ["column", "file", "found", "line", "meant", "path"]);
         assert_eq!(json["line"], 7);
+    }
+
+    #[test]
+    fn another_value_is_found_by_its_path_in_brackets() {
+        let found = "`a` and `b` (routes[12]) can match (both)";
+        assert_eq!(other_path(found).map(|range| &found[range]), Some("routes[12]"));
+        assert_eq!(other_path("`(`, not a regex"), None);
+        assert_eq!(other_path("(routes["), None);
     }
 
     #[test]

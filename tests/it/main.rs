@@ -9,6 +9,7 @@
     reason = "a test that cannot go on fails, and it measures real time"
 )]
 
+mod offline;
 mod origin_does_as_told;
 #[allow(dead_code, unused_imports, reason = "the rig is whole, whatever part today's tests use")]
 mod rig;

@@ -1,0 +1,126 @@
+//! Commands that need nothing but the file: what is wrong with it, what it means, how it may be written.
+//!
+//! `check` says what a reload would say: the file is loaded and compiled by the same functions.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::{ConfigFile, Exit, print};
+use crate::config::{self, Complaint, Config, Loaded, Mistake, Report, Severity, units::Off};
+use crate::observe::access_log::Format;
+use crate::routing::Table;
+use crate::template::Key;
+
+/// Says what a reload would say of the file
+///
+/// One line a mistake, with its place, what was found and what was meant. Exit code 1 when the file is refused;
+/// warnings alone leave it 0.
+#[derive(Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let path = self.file.path();
+        let verdict = Verdict::of(&path, load(&path));
+        print(&if self.json { verdict.json() } else { verdict.text() })?;
+        Ok(if verdict.is_refused { Exit::Failed } else { Exit::Done })
+    }
+}
+
+/// Prints the effective configuration: the file with every default filled in
+#[derive(Args)]
+pub(super) struct Dump {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Print JSON instead of YAML
+    #[arg(long)]
+    json: bool,
+}
+
+impl Dump {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let loaded = load(&self.file.path())?;
+        print(&if self.json { pretty(&loaded.config) } else { config::dump(&loaded.config) })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Prints the JSON Schema of the file, for editors
+#[derive(Args)]
+pub(super) struct Schema {}
+
+impl Schema {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        print(&pretty(&config::schema()))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn load(path: &Path) -> Result<Loaded, Report> {
+    config::load_with(path, compile).map(|(loaded, ())| loaded)
+}
+
+/// All that compiling complains of.
+fn compile(config: &Config) -> Result<(), Vec<Complaint>> {
+    let mut complaints = Vec::new();
+    for (name, pool) in &config.pools {
+        let found = Key::compile(pool).err().into_iter().flatten();
+        complaints.extend(found.map(|c| Complaint { path: format!("pools.{name}.{}", c.path), ..c }));
+    }
+    complaints.extend(Table::compile(&config.routes).err().into_iter().flatten());
+    if let Off::On(log) = &config.process.access_log
+        && let Err(invalid) = Format::compile(&log.format)
+    {
+        complaints.push(invalid.at("process.access_log.format"));
+    }
+    if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// What `check` has to say.
+struct Verdict {
+    file: String,
+    is_refused: bool,
+    /// In the order of the file, warnings among them.
+    mistakes: Vec<Mistake>,
+}
+
+impl Verdict {
+    fn of(path: &Path, loaded: Result<Loaded, Report>) -> Self {
+        let file = path.display().to_string();
+        match loaded {
+            Ok(loaded) => Self { file, is_refused: false, mistakes: loaded.warnings },
+            Err(report) => Self { file, is_refused: true, mistakes: report.mistakes },
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text: String = self.mistakes.iter().map(|mistake| format!("{mistake}\n")).collect();
+        if !self.is_refused {
+            text += &format!("{}: ok\n", self.file);
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let of = |severity| self.mistakes.iter().filter(move |m| m.severity == severity).collect::<Vec<_>>();
+        pretty(&json!({
+            "file": self.file,
+            "result": if self.is_refused { "refused" } else { "ok" },
+            "mistakes": of(Severity::Error),
+            "warnings": of(Severity::Warning),
+        }))
+    }
+}
