@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::pool;
+use crate::config::route::RouteTimeouts;
 use crate::config::units::Off;
 
 /// Settings of a pool.
@@ -51,6 +52,19 @@ pub struct Connections {
     pub max_requests: Option<u32>,
     /// Age above which one takes no further request.
     pub max_age: Option<Duration>,
+}
+
+impl Timeouts {
+    /// These, with the differences of a route.
+    pub fn for_route(&self, route: &RouteTimeouts) -> Self {
+        Self {
+            connect: self.connect,
+            send: route.send.map_or(self.send, |send| send.0),
+            read: route.read.map_or(self.read, |read| read.0),
+            stream: route.stream.map_or(self.stream, |stream| stream.0),
+            total: route.total.map_or(self.total, |total| on(total).map(|total| total.0)),
+        }
+    }
 }
 
 impl Settings {

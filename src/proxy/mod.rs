@@ -1,5 +1,177 @@
-//! Pingora hooks, and nothing that decides.
+//! Pingora's hooks, and nothing that decides.
+//!
+//! Each hook takes from [`Ctx`], calls one function of the file that does the work, and stores or maps its result:
+//! [`admit`] before the origin, [`forward`] towards it and back, [`again`] when a try failed, [`reject`] for every answer
+//! that is ours, [`record`] when all is over. What is decided is decided by the rooms below.
 
+mod admit;
+mod again;
+pub mod ctx;
+mod forward;
+mod record;
 pub mod reject;
+mod request;
 pub mod watchdog;
 pub mod wire;
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pingora_core::protocols::Digest;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+
+use crate::observe::access_log;
+use crate::snapshot::Store;
+
+pub use ctx::Ctx;
+use forward::Connections;
+use watchdog::Watchdog;
+
+/// The hooks of one shard.
+pub struct Gateway {
+    store: Arc<Store>,
+    log: Arc<access_log::Shard>,
+    watchdog: Arc<Watchdog>,
+    shard: usize,
+    connections: Connections,
+}
+
+impl Gateway {
+    /// The hooks of shard number `shard`; lines go to `log`.
+    pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize) -> Self {
+        Self { store, log, watchdog: Arc::default(), shard, connections: Connections::default() }
+    }
+
+    /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
+    pub fn watchdog(&self) -> Arc<Watchdog> {
+        Arc::clone(&self.watchdog)
+    }
+
+    /// The clock of the data plane.
+    #[expect(clippy::disallowed_methods, reason = "hooks are where requests meet the clock")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Gateway {
+    type CTX = Ctx;
+
+    fn new_ctx(&self) -> Ctx {
+        Ctx::new(self.store.load(), Self::now())
+    }
+
+    /// The header is complete; nothing was looked at.
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+        admit::begin(session, ctx);
+        Ok(())
+    }
+
+    /// No origin was chosen; `true`: the answer is out.
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+        match admit::admit(session, ctx) {
+            Ok(()) => Ok(false),
+            Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
+        }
+    }
+
+    /// Nothing was sent for this try.
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+        self.peer(session, ctx, Self::now()).map_err(again::raise)
+    }
+
+    /// Nothing was sent for this try.
+    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, error: Box<Error>) -> Box<Error> {
+        self.not_connected(session, ctx, error, Self::now())
+    }
+
+    /// A connection is held; nothing was sent on it for this try.
+    async fn connected_to_upstream(
+        &self,
+        _: &mut Session,
+        reused: bool,
+        peer: &HttpPeer,
+        fd: RawFd,
+        digest: Option<&Digest>,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now());
+        Ok(())
+    }
+
+    /// Runs for every try, on a fresh copy of the client's header.
+    async fn upstream_request_filter(&self, s: &mut Session, out: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+        forward::request_header(s, out, ctx)
+    }
+
+    /// Runs for every piece of a body, and again for what is replayed.
+    async fn request_body_filter(
+        &self,
+        session: &mut Session,
+        body: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        forward::request_body(session, body, end, ctx, Self::now());
+        Ok(())
+    }
+
+    /// Nothing of this answer went to the client.
+    async fn upstream_response_filter(&self, s: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+        self.answered(s, head, ctx, Self::now())
+    }
+
+    /// The last look before the header goes to the client.
+    async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+        forward::response_header(session, head, ctx);
+        Ok(())
+    }
+
+    fn upstream_response_body_filter(
+        &self,
+        _: &mut Session,
+        _: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Ctx,
+    ) -> Result<Option<Duration>> {
+        forward::response_body(ctx, end, Self::now());
+        Ok(None)
+    }
+
+    /// A connection was held when the try failed.
+    fn error_while_proxy(
+        &self,
+        _: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        ctx: &mut Ctx,
+        reused: bool,
+    ) -> Box<Error> {
+        self.failed(session, ctx, error, reused, Self::now())
+    }
+
+    /// No further try: the last failure stands.
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+        reject::fail(session, ctx, error).await
+    }
+
+    /// Runs once for every request any hook saw.
+    async fn logging(&self, session: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
+        self.finish(session, ctx, Self::now());
+    }
+
+    fn suppress_error_log(&self, _: &Session, _: &Ctx, _: &Error) -> bool {
+        true
+    }
+
+    fn suppress_proxy_warn_log(&self, _: &Session, _: &Ctx, _: &Error, _: ProxyWarnLogContext) -> bool {
+        true
+    }
+}

@@ -5,11 +5,15 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
-use pingora_core::Result;
+use pingora_core::{Error, Result};
 use pingora_http::ResponseHeader;
-use pingora_proxy::Session;
+use pingora_proxy::{FailToProxy, Session};
 
+use super::again::has_header;
+use super::ctx::Ctx;
+use super::wire::Fault;
 use crate::resilience::Class;
+use crate::resilience::failure::{Stage, classify};
 
 /// What the client is told about a class of error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +50,13 @@ pub fn facts(class: Class) -> Facts {
 }
 
 /// nginx's 499: the client went away; only ever logged.
-fn client_gone() -> StatusCode {
+pub(super) fn client_gone() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
+/// The status that hands the connection over to another protocol.
+pub(super) fn switches_protocol(status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS
 }
 
 /// Our answer for `class`, ready for the wire of an HTTP/1 connection that Pingora gave up on before a request began.
@@ -62,6 +71,46 @@ pub fn canned(class: Class, request_id: &str) -> Bytes {
         status.as_u16(),
         body.len(),
     ))
+}
+
+/// The request is not taken: our answer goes out.
+///
+/// # Errors
+/// The client is gone.
+pub(super) async fn refuse(session: &mut Session, ctx: &mut Ctx, class: Class) -> Result<()> {
+    ctx.error = Some(class);
+    answer(session, class, ctx.id.as_str(), false).await.map(|_| ())
+}
+
+/// The last failure stands: our answer goes out if none began, else the answer is seen to be cut.
+pub(super) async fn fail(session: &mut Session, ctx: &mut Ctx, error: &Error) -> FailToProxy {
+    // What the connection found wrong with its client has the last word.
+    let fault = ctx.wire.as_ref().and_then(|wire| wire.fault());
+    let class = fault.map(Fault::class).or(ctx.error).unwrap_or_else(|| classify(error, Stage::Connecting));
+    ctx.error = Some(class);
+    let begun = session.response_written().is_some_and(|head| !head.status.is_informational());
+    let mut error_code = 0;
+    if begun {
+        cut(session, ctx);
+    } else if class != Class::ClientGone {
+        let sent = ctx.attempts.iter().any(|attempt| !nothing_sent(attempt.outcome)) || has_header(ctx);
+        error_code = answer(session, class, ctx.id.as_str(), sent).await.map_or(0, |status| status.as_u16());
+    }
+    FailToProxy { error_code, can_reuse_downstream: true }
+}
+
+/// Only a reset tells the client of an answer without length that it did not get all of it.
+fn cut(session: &mut Session, ctx: &Ctx) {
+    if session.is_http2() {
+        session.as_downstream_mut().shutdown_with_reason(h2::Reason::INTERNAL_ERROR);
+    } else if let Some(wire) = &ctx.wire {
+        wire.reset_on_close();
+    }
+}
+
+/// Does this outcome of an attempt prove that the origin saw nothing?
+fn nothing_sent(outcome: &str) -> bool {
+    [Class::ConnectRefused, Class::ConnectTimeout, Class::TlsFailed].iter().any(|class| class.as_str() == outcome)
 }
 
 /// Writes our answer for `class`. `sent`: an origin may have seen the request.

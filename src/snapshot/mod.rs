@@ -1,1 +1,316 @@
 //! All a request may read, compiled once and never changed.
+//!
+//! [`Snapshot::compile`] turns a whole configuration into what the data plane needs, or says everything that is wrong
+//! with it; nothing is applied in parts. What was learned of origins is taken over from the snapshot before by pool and
+//! name. Requests pin the snapshot they began with and give it up when their answer's header is out ([`RouteTail`] and
+//! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
+
+mod store;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+
+use crate::balance;
+use crate::config::units::Off;
+use crate::config::{self, Complaint, Config, Loaded, process, route};
+use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, SnapshotAlive};
+use crate::pool::{Pool, Timeouts};
+use crate::resilience::Retry;
+use crate::routing::{self, Table};
+use crate::traffic::headers::host_towards;
+use crate::traffic::{Access, Forwarding, Limits};
+
+pub use store::Store;
+
+/// The compiled configuration.
+pub struct Snapshot {
+    config: Config,
+    text: String,
+    digest: String,
+    version: u64,
+    client_limits: ClientLimits,
+    request_limits: Limits,
+    table: Table,
+    routes: Vec<Route>,
+    pools: Vec<Upstream>,
+    unrouted: Arc<RouteMeters>,
+    /// Counts this snapshot as long as anything holds it.
+    _alive: SnapshotAlive,
+}
+
+/// What a client may cost us.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClientLimits {
+    /// From the first byte of a request to the end of its header.
+    pub header_timeout: Duration,
+    /// How long a connection may idle between requests.
+    pub keepalive: Duration,
+    /// Requests on one connection at most.
+    pub keepalive_requests: u32,
+    /// Age at which a connection is closed after its current answer.
+    pub max_age: Option<Duration>,
+    /// Time for each further 16 KiB of a request body, or its end.
+    pub body_timeout: Duration,
+    /// Longest time without progress of a pending write.
+    pub send_timeout: Duration,
+    /// Bytes of a request header at most.
+    pub header_bytes: usize,
+    /// Header lines of a request at most.
+    pub headers: usize,
+    /// Bytes of a request target at most.
+    pub uri_bytes: usize,
+}
+
+/// A compiled route.
+pub struct Route {
+    /// What outlives the snapshot in a request.
+    pub tail: Arc<RouteTail>,
+    /// Its pool: a number for [`Snapshot::upstream`].
+    pub pool: usize,
+    /// What may be tried again.
+    pub retry: Retry,
+    /// The pool's time-outs, with the differences of this route.
+    pub timeouts: Timeouts,
+    /// Who may ask.
+    pub access: Access,
+    /// What becomes of forwarding headers.
+    pub forwarding: Forwarding,
+    /// `%2f` and `%5c` in a path are passed on.
+    pub encoded_slash: bool,
+}
+
+/// What a request keeps of its route once its answer has begun.
+pub struct RouteTail {
+    /// The route's name.
+    pub name: Arc<str>,
+    /// Its counters.
+    pub meters: Arc<RouteMeters>,
+}
+
+/// A compiled pool with its counters.
+pub struct Upstream {
+    /// The pool.
+    pub pool: Pool,
+    /// What outlives the snapshot in a request.
+    pub tail: Arc<PoolTail>,
+    /// Counters of its members, by their number.
+    pub meters: Vec<Arc<OriginMeters>>,
+    /// The Host its members see, by their number; `None`: the client's.
+    pub hosts: Vec<Option<HeaderValue>>,
+    /// Share of the hash circle that changed its owner with this snapshot; 0 for a new pool, 1 when key, arguments or
+    /// `on_missing` changed.
+    pub moved: f64,
+}
+
+/// What a request keeps of its pool once its answer has begun.
+pub struct PoolTail {
+    /// The pool's name.
+    pub name: Arc<str>,
+    /// The fingerprint of its configured ring.
+    pub fingerprint: Arc<str>,
+    /// Its counters.
+    pub meters: Arc<PoolMeters>,
+}
+
+impl Snapshot {
+    /// Compiles `loaded`. `previous` is the snapshot in force: what was learned of its origins is taken over.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by path.
+    pub fn compile(
+        loaded: &Loaded,
+        previous: Option<&Self>,
+        metrics: &Metrics,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        let Parts { table, routes, pools } = Parts::compile(&loaded.config, previous, metrics, now)?;
+        Ok(Self {
+            config: loaded.config.clone(),
+            text: loaded.text.clone(),
+            digest: loaded.digest.clone(),
+            version: previous.map_or(1, |previous| previous.version + 1),
+            client_limits: ClientLimits::compile(&loaded.config.client_limits),
+            request_limits: Limits::compile(&loaded.config.client_limits),
+            table,
+            routes,
+            pools,
+            unrouted: metrics.unrouted(),
+            _alive: metrics.snapshot(),
+        })
+    }
+
+    /// The configuration it was compiled from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The text of its file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// SHA-256 of that text, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// 1 for the first of a process, one more with each that was published.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What a client may cost us.
+    pub fn client_limits(&self) -> &ClientLimits {
+        &self.client_limits
+    }
+
+    /// What a request's header may be.
+    pub fn request_limits(&self) -> &Limits {
+        &self.request_limits
+    }
+
+    /// The route a request belongs to, by number.
+    pub fn find(&self, request: &routing::Request<'_>) -> Option<usize> {
+        self.table.find(request)
+    }
+
+    /// The route of this number.
+    pub fn route(&self, number: usize) -> Option<&Route> {
+        self.routes.get(number)
+    }
+
+    /// The pool of this number.
+    pub fn upstream(&self, number: usize) -> Option<&Upstream> {
+        self.pools.get(number)
+    }
+
+    /// Every pool, in the order of the file.
+    pub fn upstreams(&self) -> &[Upstream] {
+        &self.pools
+    }
+
+    /// The pool of this name.
+    pub fn named(&self, pool: &str) -> Option<&Upstream> {
+        self.pools.iter().find(|upstream| &**upstream.pool.name() == pool)
+    }
+
+    /// Counters of requests that no route took.
+    pub fn unrouted(&self) -> &Arc<RouteMeters> {
+        &self.unrouted
+    }
+}
+
+struct Parts {
+    table: Table,
+    routes: Vec<Route>,
+    pools: Vec<Upstream>,
+}
+
+impl Parts {
+    fn compile(
+        config: &Config,
+        previous: Option<&Snapshot>,
+        metrics: &Metrics,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let old: HashMap<&str, &Upstream> =
+            previous.iter().flat_map(|snapshot| &snapshot.pools).map(|one| (&**one.pool.name(), one)).collect();
+        let mut pools = Vec::with_capacity(config.pools.len());
+        for (name, written) in &config.pools {
+            let before = old.get(name.as_str()).copied();
+            match Pool::compile(name, written, before.map(|before| &before.pool), now) {
+                Ok(pool) => match hosts(written) {
+                    Ok(hosts) => pools.push(Upstream::new(pool, hosts, before, metrics)),
+                    Err(found) => complaints.push(under(name, found)),
+                },
+                Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),
+            }
+        }
+        let table = Table::compile(&config.routes).map_err(|found| complaints.extend(found));
+        match table {
+            Ok(table) if complaints.is_empty() => {
+                let routes = config.routes.iter().map(|route| Route::compile(route, config, &pools, metrics));
+                routes.collect::<Result<Vec<_>, _>>().map(|routes| Self { table, routes, pools })
+            }
+            _ => Err(complaints),
+        }
+    }
+}
+
+impl Upstream {
+    fn new(pool: Pool, hosts: Vec<Option<HeaderValue>>, before: Option<&Self>, metrics: &Metrics) -> Self {
+        let name = pool.name();
+        let fingerprint = match before {
+            Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
+            _ => Arc::from(pool.fingerprint()),
+        };
+        let moved = before.map_or(0.0, |before| moved(&before.pool, &pool));
+        let meters = pool.members().iter().map(|member| metrics.origin(name, member.name())).collect();
+        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name) };
+        Self { tail: Arc::new(tail), meters, hosts, moved, pool }
+    }
+}
+
+/// A complaint about pool `name`, whose path began at the pool.
+fn under(name: &str, mut complaint: Complaint) -> Complaint {
+    complaint.path = format!("pools.{name}.{}", complaint.path);
+    complaint
+}
+
+/// The Host each origin sees.
+fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> {
+    let hosts = written.origins.iter().map(|origin| host_towards(&written.host, &origin.address));
+    hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
+}
+
+/// Share of the circle that changes its owner.
+fn moved(before: &Pool, after: &Pool) -> f64 {
+    if before.keys_as(after) { balance::moved(before.ring(), after.ring()).ratio } else { 1.0 }
+}
+
+impl Route {
+    fn compile(
+        written: &route::Route,
+        config: &Config,
+        pools: &[Upstream],
+        metrics: &Metrics,
+    ) -> Result<Self, Vec<Complaint>> {
+        // `config` has made sure that the pool exists.
+        let pool = config.pools.get_index_of(&written.pool).ok_or_else(Vec::new)?;
+        let upstream = pools.get(pool).ok_or_else(Vec::new)?;
+        let tail =
+            RouteTail { name: Arc::from(&*written.name), meters: metrics.route(&written.name, Some(&written.pool)) };
+        Ok(Self {
+            tail: Arc::new(tail),
+            pool,
+            retry: Retry::compile(Some(&written.retry)),
+            timeouts: upstream.pool.settings().timeouts.for_route(&written.timeouts),
+            access: Access::compile(&written.access),
+            forwarding: Forwarding::compile(&written.forwarded),
+            encoded_slash: written.encoded_slash == route::EncodedSlash::Allow,
+        })
+    }
+}
+
+impl ClientLimits {
+    fn compile(written: &process::ClientLimits) -> Self {
+        Self {
+            header_timeout: written.header_timeout.0,
+            keepalive: written.keepalive.0,
+            keepalive_requests: written.keepalive_requests,
+            max_age: match written.max_age {
+                Off::Off => None,
+                Off::On(age) => Some(age.0),
+            },
+            body_timeout: written.body_timeout.0,
+            send_timeout: written.send_timeout.0,
+            header_bytes: usize::try_from(written.header_bytes.0).unwrap_or(usize::MAX),
+            headers: written.headers as usize,
+            uri_bytes: usize::try_from(written.uri_bytes.0).unwrap_or(usize::MAX),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Before the origin: is this a request we take, and which route takes it?
+//!
+//! Nothing has been chosen and nothing was sent when this runs. Order: the connection's settings, limits and form of
+//! the request, its path, its route, who asks.
+
+use std::sync::Arc;
+
+use http::uri::Authority;
+use http::{Method, header};
+use pingora_http::RequestHeader;
+use pingora_proxy::Session;
+
+use super::ctx::{Ctx, Id};
+use super::forward::streams;
+use super::request::with_facts;
+use super::wire::Wire;
+use crate::resilience::Class;
+use crate::routing;
+use crate::snapshot::{Route, Snapshot};
+use crate::template::path;
+use crate::traffic::limits::{Size, check_host};
+use crate::traffic::{Denial, Limits, Target};
+
+/// What a header line costs in HTTP/2 beside its name and value (RFC 9113, section 10.5.1).
+const HEADER_LINE: usize = 32;
+
+/// The first hook of a request: from here on the connection's answers are ours to give.
+pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
+    let Some(wire) = Wire::of(session) else { return };
+    ctx.serving = Some(wire.hook_ran());
+    if let Some(first_byte) = wire.began() {
+        ctx.began = first_byte;
+    }
+    if !session.is_http2() {
+        session.as_downstream_mut().set_pipelining_enabled(true);
+        let limits = wire.limits();
+        // Pingora has switched it off for HTTP/1.0, `Connection: close` and a length beside chunks: that stays.
+        let alive = session.as_downstream().get_keepalive().is_some() && !wire.must_close();
+        session.set_keepalive(alive.then(|| limits.keepalive.as_secs().max(1)));
+        // Both are watched by the connection, by progress; Pingora's own 60 s would cut longer ones short.
+        session.set_read_timeout(Some(limits.body_timeout.saturating_mul(2)));
+        session.set_write_timeout(Some(limits.send_timeout.saturating_mul(2)));
+    }
+    ctx.wire = Some(wire);
+}
+
+/// Takes the request, or says why not.
+pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
+    let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
+    let request = session.req_header();
+    if request.method == Method::CONNECT {
+        return Err(Class::MethodNotAllowed);
+    }
+    check_form(session, ctx, snapshot.request_limits())?;
+    let number = with_facts(request, ctx, |facts| {
+        let merged = path::merged(facts.path()).map_err(|_| Class::BadRequest)?;
+        let asked = routing::Request {
+            host: facts.host,
+            path: &merged.path,
+            method: &request.method,
+            headers: &request.headers,
+            query: facts.query().unwrap_or_default(),
+        };
+        let number = snapshot.find(&asked).ok_or(Class::NoRoute)?;
+        let route = snapshot.route(number).ok_or(Class::NoRoute)?;
+        if merged.encoded_slash && !route.encoded_slash { Err(Class::BadRequest) } else { Ok(number) }
+    })?;
+    ctx.streams = asks_for_stream(request);
+    let route = snapshot.route(number).ok_or(Class::NoRoute)?;
+    if let Some(kept) = route.forwarding.kept_id(&request.headers) {
+        ctx.id = Id::Kept(kept.into());
+    }
+    take(ctx, &snapshot, number, route);
+    if !route.access.admits(ctx.client()) {
+        return Err(Class::Denied);
+    }
+    if let Some(wire) = ctx.wire.as_ref().filter(|_| !session.as_downstream_mut().is_body_empty()) {
+        wire.body_wanted();
+    }
+    Ok(())
+}
+
+fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
+    ctx.route = Some(number);
+    ctx.route_tail = Some(Arc::clone(&route.tail));
+    ctx.pool_tail = snapshot.upstream(route.pool).map(|upstream| Arc::clone(&upstream.tail));
+}
+
+/// Sizes, Host and target.
+fn check_form(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<(), Class> {
+    let request = session.req_header();
+    let target = request.raw_path();
+    let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes());
+    let header_bytes = match &raw {
+        Some(raw) => raw.len(),
+        None => request.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_LINE).sum(),
+    };
+    limits.check(Size { header_bytes, uri_bytes: target.len() }, &request.headers).map_err(class)?;
+    check_host(request.version, request.uri.authority().map(Authority::as_str), &request.headers).map_err(class)?;
+    let method = request.method.as_str().as_bytes();
+    Target::parse(method, target).map_err(class)?;
+    // The connection has the line as it was sent; Pingora has escaped or cut what it did not like.
+    let plain = ctx.wire.as_ref().is_none_or(|wire| wire.target_is_plain(raw.as_deref().unwrap_or_default()));
+    if plain { Ok(()) } else { Err(Class::BadRequest) }
+}
+
+/// The class a denial is counted and answered as.
+fn class(denial: Denial) -> Class {
+    match denial {
+        Denial::Target | Denial::NoHost | Denial::ManyHosts | Denial::Host => Class::BadRequest,
+        Denial::HeaderBytes | Denial::HeaderLines => Class::HeaderTooLarge,
+        Denial::UriBytes => Class::UriTooLong,
+        Denial::Address => Class::Denied,
+    }
+}
+
+/// Does the request ask for something that is silent for long by nature? The answer's type has the last word.
+fn asks_for_stream(request: &RequestHeader) -> bool {
+    request.headers.contains_key(header::UPGRADE)
+        || streams(&request.headers)
+        || request.headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
+}

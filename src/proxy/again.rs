@@ -1,0 +1,193 @@
+//! A try ended: what it came to, and whether there is another.
+//!
+//! Every way an attempt can end comes through [`end`], so that lease, log and counters agree; whether it is repeated is
+//! said by `resilience`, after the next origin was found.
+
+use std::time::Instant;
+
+use pingora_core::Result;
+use pingora_core::{Error, ErrorType};
+use pingora_proxy::Session;
+
+use super::Gateway;
+use super::ctx::{Attempt, Ctx, Running};
+use super::forward::next_untried;
+use crate::health::Endpoint;
+use crate::observe::OriginMeters;
+use crate::pool::{Outcome, Pick};
+use crate::resilience::failure::{Answer, Stage, classify};
+use crate::resilience::{self, Class, Decision, Failure, Place};
+use std::sync::Arc;
+
+/// A class of ours as the error Pingora carries; never tried again.
+pub(super) fn raise(class: Class) -> Box<Error> {
+    let mut error = class.raise();
+    error.set_retry(false);
+    error
+}
+
+impl Gateway {
+    /// No connection came about.
+    pub(super) fn not_connected(
+        &self,
+        session: &Session,
+        ctx: &mut Ctx,
+        error: Box<Error>,
+        now: Instant,
+    ) -> Box<Error> {
+        let class = classify(&error, Stage::Connecting);
+        end(ctx, Outcome::Failed(class), class.as_str(), now);
+        self.decide(session, ctx, class, error, now)
+    }
+
+    /// The try failed on a connection.
+    pub(super) fn failed(
+        &self,
+        session: &Session,
+        ctx: &mut Ctx,
+        mut error: Box<Error>,
+        reused: bool,
+        now: Instant,
+    ) -> Box<Error> {
+        let Some(running) = &ctx.running else {
+            error.set_retry(false);
+            return error;
+        };
+        if running.given_up {
+            let status = ctx.attempts.last().and_then(|attempt| attempt.status).unwrap_or_default();
+            end(ctx, Outcome::Answered { status }, "status", now);
+            error.set_retry(true);
+            return error;
+        }
+        let watchdog = running.watch.as_ref().is_some_and(super::watchdog::Watch::fired);
+        let class = classify(&error, Stage::Connected { reused, answer: running.answer, watchdog });
+        if class == Class::Stale {
+            running.lease.origin().hide_idle(self.shard);
+        }
+        end(ctx, Outcome::Failed(class), class.as_str(), now);
+        self.decide(session, ctx, class, error, now)
+    }
+
+    /// An answer of this status came: is it given up for another try?
+    ///
+    /// # Errors
+    /// It is: the error is to be tried again.
+    pub(super) fn unwanted(&self, session: &Session, status: u16, ctx: &mut Ctx, now: Instant) -> Result<()> {
+        let method = &session.req_header().method;
+        if !ctx.target().is_some_and(|(route, _)| route.retry.looks_at_statuses(method)) {
+            return Ok(());
+        }
+        if !next(session, ctx, Failure::Status(status), now) {
+            return Ok(());
+        }
+        if let Some(running) = &mut ctx.running {
+            running.given_up = true;
+        }
+        let mut error = Error::new_up(ErrorType::HTTPStatus(status));
+        error.set_retry(true);
+        Err(error)
+    }
+
+    fn decide(
+        &self,
+        session: &Session,
+        ctx: &mut Ctx,
+        class: Class,
+        mut error: Box<Error>,
+        now: Instant,
+    ) -> Box<Error> {
+        let again = next(session, ctx, Failure::Class(class), now);
+        ctx.error = (!again).then_some(class);
+        error.set_retry(again);
+        error
+    }
+}
+
+/// Is there another try? If so, it is in `ctx.next` where it goes.
+fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> bool {
+    let untried = next_untried(ctx);
+    let Some((route, upstream)) = ctx.target() else { return false };
+    let first = ctx.attempts.first().map_or(now, |attempt| attempt.began);
+    let ask = resilience::Ask {
+        method: &session.req_header().method,
+        failure,
+        tries: ctx.tries,
+        since_first: now.saturating_duration_since(first),
+        replayable: !session.as_ref().retry_buffer_truncated(),
+        response_started: session.response_written().is_some_and(|head| !head.status.is_informational()),
+        untried_left: untried.is_some(),
+        stale_used: ctx.stale_used,
+    };
+    let meters = &upstream.tail.meters;
+    match route.retry.decide(&ask, upstream.pool.budget(), now) {
+        Decision::Again { place, reason, free } => {
+            meters.retried(reason.as_str());
+            let same = ctx.tried.last().and_then(|member| {
+                upstream.pool.repeat(*member, ctx.placement.as_ref()?.hash, &mut fastrand::Rng::new())
+            });
+            let next = if place == Place::Same { same } else { untried };
+            ctx.stale_used |= place == Place::Same;
+            ctx.tries += u32::from(!free);
+            ctx.next = next;
+            ctx.next.is_some()
+        }
+        Decision::Stop(why) => {
+            if let Some(why) = why {
+                meters.suppressed(why.as_str());
+            }
+            false
+        }
+    }
+}
+
+/// The answer came to its end.
+pub(super) fn succeeded(ctx: &mut Ctx, now: Instant) {
+    if let Some(status) = ctx.attempts.last().and_then(|attempt| attempt.status) {
+        end(ctx, Outcome::Answered { status }, "ok", now);
+    }
+}
+
+/// The attempt under way is over.
+pub(super) fn end(ctx: &mut Ctx, outcome: Outcome, word: &'static str, now: Instant) {
+    let Some(Running { lease, watch, .. }) = ctx.running.take() else { return };
+    drop(watch);
+    lease.finish(outcome, now);
+    if let Some(attempt) = ctx.attempt() {
+        attempt.response_time = now.saturating_duration_since(attempt.began);
+        attempt.outcome = word;
+        attempt.meters.attempted(word, attempt.response_time);
+    }
+}
+
+impl Attempt {
+    /// A try that begins now.
+    pub(super) fn new(pick: &Pick, meters: Arc<OriginMeters>, now: Instant) -> Self {
+        Self {
+            meters,
+            origin: Arc::clone(pick.origin.name()),
+            endpoint: Endpoint::clone(&pick.endpoint),
+            began: now,
+            status: None,
+            connect_time: None,
+            response_time: std::time::Duration::ZERO,
+            reused: false,
+            outcome: "",
+        }
+    }
+
+    /// It has a connection.
+    pub(super) fn connected(&mut self, reused: bool, took: std::time::Duration) {
+        self.reused = reused;
+        if reused {
+            self.meters.reused();
+        } else {
+            self.meters.opened(took);
+            self.connect_time = Some(took);
+        }
+    }
+}
+
+/// Has the running attempt a header?
+pub(super) fn has_header(ctx: &Ctx) -> bool {
+    ctx.running.as_ref().is_some_and(|running| running.answer == Answer::Header)
+}

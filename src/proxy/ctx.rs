@@ -1,0 +1,155 @@
+//! What is known about this request so far.
+//!
+//! One `Ctx` per request, owned by Pingora's loop; dropping it gives everything back that the request holds: its lease,
+//! its watch, its snapshot. The snapshot is pinned in `new_ctx` and given up when the final header is out; what the
+//! log still needs then is held by itself ([`RouteTail`], [`PoolTail`]).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::watchdog::Watch;
+use super::wire::{Serving, Wire};
+use crate::health::Endpoint;
+use crate::observe::{OriginMeters, RequestId};
+use crate::pool::{Lease, Pick};
+use crate::resilience::Class;
+use crate::resilience::failure::Answer;
+use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
+
+/// The state of one request.
+pub struct Ctx {
+    pub(super) began: Instant,
+    pub(super) snapshot: Option<Arc<Snapshot>>,
+    pub(super) wire: Option<Arc<Wire>>,
+    pub(super) serving: Option<Serving>,
+    pub(super) id: Id,
+    pub(super) route: Option<usize>,
+    pub(super) route_tail: Option<Arc<RouteTail>>,
+    pub(super) pool_tail: Option<Arc<PoolTail>>,
+    pub(super) placement: Option<Placement>,
+    /// Origins tried, by their number in the pool.
+    pub(super) tried: SmallVec<[usize; 4]>,
+    pub(super) attempts: SmallVec<[Attempt; 1]>,
+    /// Tries that count: rule T2.
+    pub(super) tries: u32,
+    pub(super) stale_used: bool,
+    /// Where the next try goes, chosen before the last answer was given up.
+    pub(super) next: Option<Pick>,
+    pub(super) running: Option<Running>,
+    /// Why the answer is ours, or was cut.
+    pub(super) error: Option<Class>,
+    /// The answer may be silent for as long as a stream.
+    pub(super) streams: bool,
+}
+
+/// The request's id.
+#[derive(Debug)]
+pub(super) enum Id {
+    /// Made by us.
+    Made(RequestId),
+    /// The client's, which is visible ASCII.
+    Kept(Box<str>),
+}
+
+/// The key of a request.
+#[derive(Debug)]
+pub(super) struct Placement {
+    pub(super) key: SmallVec<[u8; 64]>,
+    /// `None`: without a key, spread.
+    pub(super) hash: Option<u32>,
+}
+
+/// The attempt under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) lease: Lease,
+    pub(super) watch: Option<Watch>,
+    /// The connection takes no further request.
+    pub(super) last_on_connection: bool,
+    /// The answer was given up for another try.
+    pub(super) given_up: bool,
+    pub(super) answer: Answer,
+}
+
+/// One try, for the record.
+pub(super) struct Attempt {
+    pub(super) meters: Arc<OriginMeters>,
+    pub(super) origin: Arc<str>,
+    pub(super) endpoint: Endpoint,
+    pub(super) began: Instant,
+    pub(super) status: Option<u16>,
+    pub(super) connect_time: Option<Duration>,
+    pub(super) response_time: Duration,
+    pub(super) reused: bool,
+    /// Empty while it runs.
+    pub(super) outcome: &'static str,
+}
+
+impl Ctx {
+    /// A request that begins now, on `snapshot`.
+    pub(super) fn new(snapshot: Arc<Snapshot>, now: Instant) -> Self {
+        Self {
+            began: now,
+            snapshot: Some(snapshot),
+            wire: None,
+            serving: None,
+            id: Id::made(),
+            route: None,
+            route_tail: None,
+            pool_tail: None,
+            placement: None,
+            tried: SmallVec::new(),
+            attempts: SmallVec::new(),
+            tries: 0,
+            stale_used: false,
+            next: None,
+            running: None,
+            error: None,
+            streams: false,
+        }
+    }
+
+    /// Its route and pool, as long as the snapshot is held.
+    pub(super) fn target(&self) -> Option<(&Route, &Upstream)> {
+        let snapshot = self.snapshot.as_deref()?;
+        let route = snapshot.route(self.route?)?;
+        Some((route, snapshot.upstream(route.pool)?))
+    }
+
+    /// The other end of the socket.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.wire.as_ref().map_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), |wire| wire.peer())
+    }
+
+    /// Who asks.
+    pub(super) fn client(&self) -> IpAddr {
+        self.peer().ip().to_canonical()
+    }
+
+    /// The final header is out: what the snapshot was needed for is over.
+    pub(super) fn settle(&mut self) {
+        self.snapshot = None;
+        self.next = None;
+    }
+
+    /// The attempt under way, for the record.
+    pub(super) fn attempt(&mut self) -> Option<&mut Attempt> {
+        self.attempts.last_mut()
+    }
+}
+
+impl Id {
+    pub(super) fn made() -> Self {
+        Self::Made(RequestId::random())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Made(id) => id.as_str(),
+            Self::Kept(id) => id,
+        }
+    }
+}

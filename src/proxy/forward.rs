@@ -1,0 +1,306 @@
+//! Towards the origin and back: the key and the pick of a try, its connection, and what passes either way.
+//!
+//! A key is rendered once a request, an origin picked once a try. `read` and `total` are the watchdog's (HTTP/1); the
+//! peer's own read time-out is the longest silence any answer may have.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Version, header};
+use parking_lot::Mutex;
+use pingora_core::Result;
+use pingora_core::protocols::Digest;
+use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer, Tracing};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+
+use super::ctx::{Attempt, Ctx, Placement, Running};
+use super::request::{SCHEME, origin_form, with_facts};
+use super::{Gateway, reject};
+use crate::balance;
+use crate::health::Endpoint;
+use crate::pool::{Ask, Origin, Pick, Pool, Protocol, Timeouts};
+use crate::resilience::Class;
+use crate::resilience::failure::Answer;
+use crate::snapshot::Upstream;
+use crate::template::Keyed;
+use crate::traffic::headers::{self, Sender};
+
+/// Streams on one HTTP/2 connection to an origin at most.
+const STREAMS: usize = 100;
+
+/// A connection to an origin, just taken from the pool or opened.
+pub(super) struct Connected<'a> {
+    pub(super) reused: bool,
+    pub(super) peer: &'a HttpPeer,
+    pub(super) fd: RawFd,
+    pub(super) digest: Option<&'a Digest>,
+}
+
+/// Requests served so far on each connection of a shard, by descriptor. A descriptor is used again only after its
+/// connection closed, and a new connection counts from one.
+#[derive(Debug, Default)]
+pub(super) struct Connections(Mutex<Vec<u32>>);
+
+impl Connections {
+    /// One more request on `fd`; answers how many there were.
+    fn count(&self, fd: RawFd, reused: bool) -> u32 {
+        let Ok(place) = usize::try_from(fd) else { return 0 };
+        let mut counts = self.0.lock();
+        if counts.len() <= place {
+            counts.resize(place + 1, 0);
+        }
+        counts[place] = if reused { counts[place].saturating_add(1) } else { 1 };
+        counts[place]
+    }
+}
+
+/// Counts an origin's open connections.
+#[derive(Debug, Clone)]
+struct Counted(Arc<Origin>);
+
+impl Tracing for Counted {
+    fn on_connected(&self) {
+        self.0.connection_opened();
+    }
+
+    fn on_disconnected(&self) {
+        self.0.connection_closed();
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Tracing> {
+        Box::new(self.clone())
+    }
+}
+
+impl Gateway {
+    /// Picks an origin and begins an attempt at it.
+    pub(super) fn peer(&self, session: &Session, ctx: &mut Ctx, now: Instant) -> Result<Box<HttpPeer>, Class> {
+        if ctx.placement.is_none() {
+            ctx.placement = Some(place(session.req_header(), ctx).ok_or(Class::NoOrigin)?);
+        }
+        let pick = match ctx.next.take() {
+            Some(pick) => pick,
+            None => next_untried(ctx).ok_or(Class::NoOrigin)?,
+        };
+        let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
+        let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
+        let peer = self.connect_to(&pick, &upstream.pool, &route.timeouts)?;
+        if ctx.attempts.is_empty() {
+            upstream.pool.budget().first_attempt(now);
+            ctx.tries = 1;
+        }
+        if !ctx.tried.contains(&pick.member) {
+            ctx.tried.push(pick.member);
+        }
+        ctx.attempts.push(Attempt::new(&pick, meters, now));
+        let lease = pick.lease(now);
+        let answer = Answer::Nothing;
+        ctx.running = Some(Running { lease, watch: None, last_on_connection: false, given_up: false, answer });
+        Ok(peer)
+    }
+
+    fn connect_to(&self, pick: &Pick, pool: &Pool, timeouts: &Timeouts) -> Result<Box<HttpPeer>, Class> {
+        let mut peer = match &pick.endpoint {
+            Endpoint::Ip(address) => HttpPeer::new(*address, false, String::new()),
+            Endpoint::Unix(path) => {
+                let path = path.to_str().ok_or(Class::ConnectRefused)?;
+                HttpPeer::new_uds(path, false, String::new()).map_err(|_| Class::ConnectRefused)?
+            }
+        };
+        let settings = pool.settings();
+        peer.group_key = pick.origin.connection_group(self.shard);
+        let options = &mut peer.options;
+        options.connection_timeout = Some(timeouts.connect);
+        options.read_timeout = Some(timeouts.stream.max(timeouts.read));
+        options.write_timeout = Some(timeouts.send);
+        let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
+        options.idle_timeout = Some(kept);
+        options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin)))));
+        if settings.protocol == Protocol::H2c {
+            speak_h2(options, timeouts);
+        }
+        Ok(Box::new(peer))
+    }
+
+    /// A connection is held: the watch over the attempt begins.
+    pub(super) fn connected(&self, ctx: &mut Ctx, held: &Connected<'_>, now: Instant) {
+        let multiplexed = held.peer.options.alpn.get_min_http_version() == 2;
+        let Some((route, upstream)) = ctx.target() else { return };
+        let (timeouts, limits) = (route.timeouts, upstream.pool.settings().connections);
+        let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
+        let age = established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
+        let took = established.and_then(|timing| timing.establishment_duration);
+        let served = if multiplexed { 0 } else { self.connections.count(held.fd, held.reused) };
+        let last =
+            limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
+        let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
+        if let Some(attempt) = ctx.attempt() {
+            attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
+        }
+        let Some(running) = ctx.running.as_mut() else { return };
+        running.last_on_connection = last && !multiplexed;
+        if !multiplexed {
+            let silence = if ctx.streams { timeouts.stream } else { timeouts.read };
+            running.watch = Some(self.watchdog.watch(held.fd, silence, end, now));
+        }
+    }
+
+    /// An answer's header came from the origin.
+    pub(super) fn answered(
+        &self,
+        session: &Session,
+        head: &mut ResponseHeader,
+        ctx: &mut Ctx,
+        now: Instant,
+    ) -> Result<()> {
+        let interim = head.status.is_informational() && !reject::switches_protocol(head.status);
+        let Some(running) = ctx.running.as_mut() else { return Ok(()) };
+        if let Some(watch) = &running.watch {
+            watch.heard(now);
+        }
+        if interim {
+            running.answer = Answer::Interim;
+            return Ok(());
+        }
+        running.answer = Answer::Header;
+        let status = head.status.as_u16();
+        running.lease.answered(status, now);
+        if let Some(attempt) = ctx.attempt() {
+            attempt.status = Some(status);
+        }
+        self.unwanted(session, status, ctx, now)?;
+        headers::towards_client(head);
+        if streams(&head.headers) || reject::switches_protocol(head.status) {
+            ctx.streams = true;
+            let stream = ctx.target().map(|(route, _)| route.timeouts.stream);
+            if let (Some(Running { watch: Some(watch), .. }), Some(stream)) = (&ctx.running, stream) {
+                watch.allow(stream);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// HTTP/2 by prior knowledge. Streams share a connection, which no watchdog may cut: the time-out is Pingora's.
+fn speak_h2(options: &mut PeerOptions, timeouts: &Timeouts) {
+    options.set_http_version(2, 2);
+    options.max_h2_streams = STREAMS;
+    options.read_timeout = Some(timeouts.read);
+}
+
+/// The key of a request; `None` without a pool.
+fn place(request: &RequestHeader, ctx: &Ctx) -> Option<Placement> {
+    let (_, upstream) = ctx.target()?;
+    let mut key = Vec::with_capacity(128);
+    let keyed = with_facts(request, ctx, |facts| upstream.pool.key().render(facts, &mut key));
+    let hash = (keyed == Keyed::Key).then(|| balance::hash(&key));
+    Some(Placement { key: key.into(), hash })
+}
+
+/// The origin for the next try.
+pub(super) fn next_untried(ctx: &Ctx) -> Option<Pick> {
+    let (_, Upstream { pool, .. }) = ctx.target()?;
+    let ask = Ask { hash: ctx.placement.as_ref()?.hash, tried: &ctx.tried };
+    pool.pick(&ask, &mut fastrand::Rng::new())
+}
+
+/// The request's header for this try: Host, forwarding headers, and origin form; everything else as it came.
+pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &Ctx) -> Result<()> {
+    let Some((route, upstream)) = ctx.target() else { return Ok(()) };
+    let client = session.req_header();
+    if !matches!(client.raw_path().first(), Some(b'/' | b'*')) {
+        out.set_raw_path(&origin_form(client))?;
+    }
+    let sender = Sender {
+        peer: ctx.client(),
+        client: ctx.client(),
+        scheme: SCHEME,
+        host: client.headers.get(header::HOST),
+        request_id: ctx.id.as_str(),
+    };
+    let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
+    route.forwarding.towards_origin(out, &sender, host);
+    if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
+        out.insert_header(header::CONNECTION, HeaderValue::from_static("close"))?;
+    }
+    Ok(())
+}
+
+/// A piece of the request's body.
+pub(super) fn request_body(session: &Session, body: &mut Option<Bytes>, end: bool, ctx: &Ctx, now: Instant) {
+    // An empty last piece would be written as a second terminating chunk and spoil the connection for the next
+    // request (github.com/cloudflare/pingora/issues/935).
+    if end && body.as_ref().is_some_and(Bytes::is_empty) {
+        *body = None;
+    }
+    if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
+        watch.heard(now);
+    }
+    if let Some(wire) = ctx.wire.as_ref().filter(|_| end || session.was_upgraded()) {
+        wire.body_ended();
+    }
+}
+
+/// The final header on its way to the client.
+pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) {
+    if head.status.is_informational() && !reject::switches_protocol(head.status) {
+        return;
+    }
+    if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {
+        // 1.0 knows no chunks: such an answer ends with its connection.
+        session.set_keepalive(None);
+    }
+    if !session.is_http2() && ctx.wire.as_ref().is_some_and(|wire| wire.must_close()) {
+        session.set_keepalive(None);
+    }
+    ctx.settle();
+}
+
+/// A piece of the answer's body came from the origin.
+pub(super) fn response_body(ctx: &mut Ctx, end: bool, now: Instant) {
+    if end {
+        super::again::succeeded(ctx, now);
+    } else if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
+        watch.heard(now);
+    }
+}
+
+/// May this answer be silent for long? Server-sent events and gRPC.
+pub(super) fn streams(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let starts = |with: &[u8]| kind.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    starts(b"text/event-stream") || starts(b"application/grpc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_counts_its_requests_and_a_new_one_on_its_descriptor_begins_anew() {
+        let connections = Connections::default();
+        assert_eq!(connections.count(7, false), 1);
+        assert_eq!(connections.count(7, true), 2);
+        assert_eq!(connections.count(3, false), 1);
+        assert_eq!(connections.count(7, true), 3);
+        assert_eq!(connections.count(7, false), 1);
+        assert_eq!(connections.count(-1, false), 0);
+    }
+
+    #[test]
+    fn events_and_grpc_stream_whatever_their_letter_case_and_parameters() {
+        let check = |kind: &str, expected| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+            assert_eq!(streams(&headers), expected, "{kind}");
+        };
+        check("text/event-stream; charset=utf-8", true);
+        check("Text/Event-Stream", true);
+        check("application/grpc+proto", true);
+        check("text/plain", false);
+        check("text/event", false);
+    }
+}

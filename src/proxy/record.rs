@@ -1,0 +1,103 @@
+//! All is over: the request is counted, logged, and its connection told where the next one begins.
+
+use std::time::{Instant, SystemTime};
+
+use http::Version;
+use pingora_proxy::Session;
+use smallvec::SmallVec;
+
+use super::Gateway;
+use super::again::{end, has_header, succeeded};
+use super::ctx::{Attempt, Ctx};
+use super::reject;
+use super::request::with_facts;
+use crate::health::Endpoint;
+use crate::observe::{self, Peer, Record};
+use crate::pool::Outcome;
+use crate::resilience::Class;
+
+impl Gateway {
+    /// The last hook of a request.
+    pub(super) fn finish(&self, session: &mut Session, ctx: &mut Ctx, now: Instant) {
+        if ctx.error.is_none() && has_header(ctx) {
+            // An answer without a body, or one whose end the client's side saw first.
+            succeeded(ctx, now);
+        }
+        end(ctx, Outcome::Abandoned, Class::ClientGone.as_str(), now);
+        let status = self.status(session, ctx);
+        let took = now.saturating_duration_since(ctx.began);
+        let method = session.req_header().method.as_str();
+        match (&ctx.route_tail, &ctx.snapshot) {
+            (Some(tail), _) => tail.meters.answered(method, status, took),
+            (None, Some(snapshot)) => snapshot.unrouted().answered(method, status, took),
+            (None, None) => {}
+        }
+        self.log(session, ctx, status, now);
+        if let (Some(wire), Some(http1)) = (&ctx.wire, session.as_downstream().as_http1()) {
+            wire.request_finished(http1.get_headers_raw_bytes().len(), session.as_downstream().body_bytes_read());
+        }
+        ctx.serving = None;
+    }
+
+    /// What the client saw; 499 when it saw nothing.
+    fn status(&self, session: &Session, ctx: &Ctx) -> u16 {
+        let written = session.response_written().map(|head| head.status);
+        let gone =
+            matches!(ctx.error, Some(Class::ClientGone)) && written.is_none_or(|status| status.is_informational());
+        if gone { reject::client_gone().as_u16() } else { written.unwrap_or_else(reject::client_gone).as_u16() }
+    }
+
+    fn log(&self, session: &Session, ctx: &Ctx, status: u16, now: Instant) {
+        let request = session.req_header();
+        let attempts: SmallVec<[observe::Attempt<'_>; 2]> = ctx.attempts.iter().map(shown).collect();
+        let origin_form = matches!(request.raw_path().first(), Some(b'/' | b'*'));
+        let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes()).unwrap_or_default();
+        with_facts(request, ctx, |facts| {
+            self.log.write(&Record {
+                facts: *facts,
+                request_line: (!origin_form && !raw.is_empty()).then(|| first_line(&raw)),
+                protocol: protocol(request.version),
+                time: SystemTime::now(),
+                status,
+                bytes_sent: session.body_bytes_sent() as u64,
+                bytes_received: session.body_bytes_read() as u64,
+                request_time: now.saturating_duration_since(ctx.began),
+                request_id: ctx.id.as_str(),
+                route: ctx.route_tail.as_ref().map(|tail| &*tail.name),
+                pool: ctx.pool_tail.as_ref().map(|tail| &*tail.name),
+                ring: ctx.pool_tail.as_ref().map(|tail| &*tail.fingerprint),
+                key: ctx.placement.as_ref().filter(|placed| placed.hash.is_some()).map(|placed| &*placed.key),
+                attempts: &attempts,
+                error: ctx.error.map(Class::as_str),
+            });
+        });
+    }
+}
+
+fn shown(attempt: &Attempt) -> observe::Attempt<'_> {
+    observe::Attempt {
+        origin: &attempt.origin,
+        address: match &attempt.endpoint {
+            Endpoint::Ip(address) => Peer::Ip(*address),
+            Endpoint::Unix(path) => path.to_str().map_or(Peer::Unknown, Peer::Unix),
+        },
+        status: attempt.status,
+        connect_time: attempt.connect_time,
+        response_time: attempt.response_time,
+        reused: attempt.reused,
+        outcome: attempt.outcome,
+    }
+}
+
+fn first_line(raw: &[u8]) -> &[u8] {
+    let line = raw.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    }
+}

@@ -1,0 +1,64 @@
+//! What did the client ask, in the terms of templates and routes? Borrowed from Pingora's header, never copied
+//! unless a host needs normalising or a target is not in origin form.
+
+use std::borrow::Cow;
+
+use http::header;
+use pingora_http::RequestHeader;
+
+use super::ctx::Ctx;
+use crate::template::{Facts, host};
+use crate::traffic::Target;
+
+/// Shows `look` the request as templates see it.
+pub(super) fn with_facts<T>(request: &RequestHeader, ctx: &Ctx, look: impl FnOnce(&Facts<'_>) -> T) -> T {
+    let authority = authority(request);
+    let (host, host_port) = (host::normalise(authority), host::with_port(authority, SCHEME));
+    let target = origin_form(request);
+    look(&Facts {
+        method: request.method.as_str(),
+        scheme: SCHEME,
+        host: &host,
+        host_port: &host_port,
+        target: &target,
+        headers: &request.headers,
+        client_ip: ctx.client(),
+        peer: ctx.peer(),
+    })
+}
+
+/// Listeners speak without TLS.
+pub(super) const SCHEME: &str = "http";
+
+/// Host and port as asked for: `:authority` or an absolute-form target before Host; empty without any.
+pub(super) fn authority(request: &RequestHeader) -> &str {
+    match request.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    }
+}
+
+/// The target in origin form, the bytes as received.
+pub(super) fn origin_form(request: &RequestHeader) -> Cow<'_, [u8]> {
+    let (method, raw) = (request.method.as_str().as_bytes(), request.raw_path());
+    match Target::parse(method, raw) {
+        Ok(target) => target.origin_form(method),
+        Err(_) => Cow::Borrowed(raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_authority_of_the_target_comes_before_host() {
+        let mut request = RequestHeader::build("GET", b"http://one/a", None).unwrap();
+        request.insert_header(header::HOST, "two").unwrap();
+        assert_eq!(authority(&request), "one");
+        let mut request = RequestHeader::build("GET", b"/a", None).unwrap();
+        assert_eq!(authority(&request), "");
+        request.insert_header(header::HOST, "two:80").unwrap();
+        assert_eq!(authority(&request), "two:80");
+    }
+}
