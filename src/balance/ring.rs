@@ -64,6 +64,13 @@ impl Ring {
         Walk { ring: self, position: self.find(hash), met, left: self.populated }
     }
 
+    /// The first member from the hash on that is wanted, if it has one of the next `points` points. Members that are
+    /// passed more than once are asked about more than once: unlike a walk, this remembers nothing.
+    pub fn near(&self, hash: u32, points: usize, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+        let (before, after) = self.owners.split_at_checked(self.find(hash))?;
+        after.iter().chain(before).take(points).map(|owner| *owner as usize).find(|owner| wanted(*owner))
+    }
+
     /// Which of these members comes first at or after the hash? For pools in which few members qualify: the work
     /// grows with the candidates, not with the members walked past.
     pub fn first_of(&self, hash: u32, candidates: impl IntoIterator<Item = usize>) -> Option<usize> {
@@ -336,6 +343,19 @@ mod tests {
 
     fn named<'r>(ring: &'r Ring, key: &str) -> Vec<&'r str> {
         ring.walk(hash(key.as_bytes())).filter_map(|member| ring.name(member)).collect()
+    }
+
+    #[test]
+    fn near_is_the_first_wanted_of_the_walk_or_nothing() {
+        let names: Vec<String> = (0..7).map(|number| format!("10.0.0.{number}:80")).collect();
+        let ring = Ring::new(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
+        for hash in (0..200_u32).map(|n| n.wrapping_mul(0x9e37_79b9)).chain([0, u32::MAX]) {
+            let wanted = |member: usize| member % 3 == 1;
+            assert_eq!(ring.near(hash, 7 * 160, wanted), ring.walk(hash).find(|member| wanted(*member)));
+            assert_eq!(ring.near(hash, 1, |_| true), ring.owner(hash));
+            assert_eq!(ring.near(hash, 1, |member| Some(member) != ring.owner(hash)), None);
+        }
+        assert_eq!(Ring::new(&[]).near(1, 9, |_| true), None);
     }
 
     #[test]

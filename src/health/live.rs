@@ -127,8 +127,8 @@ impl Live {
         }
     }
 
-    /// Changes the verdict everywhere it is shown.
-    pub(crate) fn publish(&self, verdict: Verdict) {
+    /// Changes the verdict everywhere it is shown: the word of whoever judges.
+    pub fn publish(&self, verdict: Verdict) {
         // The lock keeps a board that is being added from missing the change.
         let boards = self.boards.lock();
         self.verdict.store(verdict as u8, Relaxed);

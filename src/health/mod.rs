@@ -246,7 +246,8 @@ impl State {
             (_, Some(Trouble { hung: Some(_), .. })) => Why::Hung,
             (_, Some(_)) if ruling.silent => Why::Silent,
             (_, Some(_)) => self.bad_probes(),
-            (_, None) if self.why == Why::Connected => Why::Connected,
+            (_, None) if policy.probing.is_none() => Why::Unprobed,
+            (_, None) if self.why == Why::Connected && !self.run.passes() => Why::Connected,
             (_, None) if self.run.last().is_none() => Why::Assumed,
             (_, None) => Why::Passing,
         }
@@ -270,4 +271,109 @@ pub struct Seen {
     pub known: bool,
     /// When a request was last answered.
     pub answered: Option<Instant>,
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PROBING: Probing =
+        Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
+
+    /// Two origins that are judged together; the second one does well in every way.
+    struct Pair {
+        policy: Policy,
+        states: [State; 2],
+        now: Instant,
+    }
+
+    impl Pair {
+        fn new(proven: bool) -> Self {
+            let policy = Policy { probing: Some(PROBING), spare: 0.5, fail: false };
+            Self { policy, states: [State::new(proven, true), State::new(true, true)], now: Instant::now() }
+        }
+
+        fn wait(&mut self, seconds: u64) -> &mut Self {
+            self.now += Duration::from_secs(seconds);
+            self
+        }
+
+        fn learn(&mut self, evidence: Evidence) -> (Verdict, Why) {
+            self.states[0].take(evidence, None, self.now);
+            self.states[1].take(Evidence::Probe(Grade::Good), Some(self.now), self.now);
+            let answered = [None, Some(self.now)];
+            let seen = answered.map(|answered| Seen { weight: 1, known: true, answered });
+            let [one, other] = &mut self.states;
+            let cases = [(one, seen[0]), (other, seen[1])]
+                .map(|(state, seen)| state.case(&seen, &self.policy, false, self.now));
+            let rulings = floor::judge(&cases, &self.policy);
+            self.states.iter_mut().zip(&rulings).for_each(|(state, ruling)| {
+                state.settle(ruling, &self.policy, self.now);
+            });
+            self.states[0].verdict()
+        }
+    }
+
+    const BAD: Evidence = Evidence::Probe(Grade::Bad(Fault::Timeout));
+    const GOOD: Evidence = Evidence::Probe(Grade::Good);
+    const OVERLOADED: Evidence = Evidence::Probe(Grade::Overloaded);
+
+    #[test]
+    fn newcomer_serves_after_rise_good_probes_in_a_row_and_overloaded_is_not_good() {
+        let mut pair = Pair::new(false);
+        let learned = [BAD, GOOD, OVERLOADED, GOOD, GOOD].map(|evidence| pair.learn(evidence).0);
+        let joining = Verdict::Joining;
+        assert_eq!(learned, [joining, joining, joining, joining, Verdict::Up]);
+        assert_eq!(Pair::new(false).learn(GOOD).1, Why::NotProven { good: 1, rise: 2 });
+    }
+
+    #[test]
+    fn overloaded_is_not_dead() {
+        let mut pair = Pair::new(true);
+        assert!((0..50).all(|_| pair.wait(2).learn(OVERLOADED).0 == Verdict::Up));
+        let learned = [BAD, BAD, OVERLOADED, BAD, BAD].map(|evidence| pair.learn(evidence).0);
+        assert_eq!(learned, [Verdict::Up; 5], "three in a row it takes");
+    }
+
+    #[test]
+    fn refusal_counts_once_it_is_confirmed() {
+        let mut pair = Pair::new(true);
+        for said in [Grade::Good, Grade::Bad(Fault::ConnectTimeout), Grade::Overloaded] {
+            assert_eq!(pair.learn(Evidence::Confirm(said)).0, Verdict::Up, "{said:?}");
+        }
+        let learned = pair.learn(Evidence::Confirm(Grade::Bad(Fault::Unreachable)));
+        assert_eq!(learned, (Verdict::Down, Why::NoConnection(Fault::Unreachable)));
+    }
+
+    #[test]
+    fn stall_of_our_own_is_not_the_death_of_others() {
+        let mut pair = Pair::new(true);
+        let sent = pair.now;
+        pair.wait(11).learn(Evidence::Stalled);
+        for key in 0..20 {
+            pair.learn(Evidence::TimedOut { key, since: sent });
+        }
+        assert_eq!(pair.wait(10).learn(GOOD).0, Verdict::Up);
+    }
+
+    #[test]
+    fn time_outs_while_nothing_answers_put_it_out_and_good_probes_bring_it_back() {
+        let mut pair = Pair::new(true);
+        let sent = pair.now;
+        pair.wait(10);
+        let learned: Vec<_> = (0..5).map(|key| pair.learn(Evidence::TimedOut { key, since: sent }).0).collect();
+        assert_eq!(learned, [Verdict::Up, Verdict::Up, Verdict::Up, Verdict::Up, Verdict::Down]);
+        assert_eq!(pair.learn(GOOD), (Verdict::Down, Why::Hung));
+        assert_eq!(pair.learn(GOOD), (Verdict::Up, Why::Passing));
+    }
+
+    #[test]
+    fn without_probes_everything_is_up() {
+        let mut pair = Pair::new(false);
+        pair.policy.probing = None;
+        assert_eq!(pair.learn(Evidence::Confirm(Grade::Bad(Fault::Refused))), (Verdict::Up, Why::Unprobed));
+    }
 }

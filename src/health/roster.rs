@@ -53,7 +53,8 @@ impl Roster {
         let mut judged = Judged { short: floor::is_short(&rulings, &self.policy), ..Judged::default() };
         for (number, (target, ruling)) in self.targets.iter().zip(&rulings).enumerate() {
             let (change, restless) = target.live.settle(ruling, &self.policy, now);
-            judged.restless |= restless;
+            // A name may be resolved at any time.
+            judged.restless |= restless || !ruling.known;
             let Some((from, why)) = change else { continue };
             let (pool, origin) = (Arc::clone(&self.pool), Arc::clone(&target.name));
             judged.changes.push((number, Change { pool, origin, from, to: ruling.verdict, why }));

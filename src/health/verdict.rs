@@ -27,6 +27,8 @@ pub enum Verdict {
 pub enum Why {
     /// Nothing was heard of it yet.
     Assumed,
+    /// Its pool is not probed.
+    Unprobed,
     /// Its probes passed.
     Passing,
     /// A request reached it while every origin was out.
@@ -105,6 +107,7 @@ impl Why {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Assumed => "assumed",
+            Self::Unprobed => "unprobed",
             Self::Passing => "passing",
             Self::Connected => "connected",
             Self::NotProven { .. } => "not_proven",
@@ -133,6 +136,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Assumed => f.write_str("assumed up: not probed yet"),
+            Self::Unprobed => f.write_str("assumed up: its pool is not probed"),
             Self::Passing => f.write_str("probes pass"),
             Self::Connected => f.write_str("a request reached it while every origin was out"),
             Self::NotProven { good, rise } => write!(f, "{good} of {rise} good probes"),

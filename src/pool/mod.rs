@@ -4,6 +4,7 @@
 //! [`Origin`], which the next snapshot takes over by name. [`Pool::pick`] chooses, [`Pick::lease`] makes the choice
 //! an attempt that counts.
 
+pub mod discovery;
 mod lease;
 mod origin;
 mod pick;
@@ -22,6 +23,7 @@ use crate::health::{Address, Board, Live, Policy, Roster, Target};
 use crate::resilience::Budget;
 use crate::template::Key;
 
+pub use discovery::{Discovery, Resolution};
 pub use lease::{Lease, Outcome};
 pub use origin::Origin;
 pub use pick::{Ask, Pass, Pick, Reason};

@@ -13,6 +13,9 @@ use crate::health::{Endpoint, Verdict};
 
 use super::{Lease, Member, Origin, Pool};
 
+/// Points looked at one after the other: a microsecond's worth.
+const NEAR: usize = 1024;
+
 /// What a pick is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
@@ -120,7 +123,7 @@ impl Pool {
         let free = |member: usize| self.board.holds(member) && !ask.tried.contains(&member) && self.is_known(member);
         let (member, reason) = match ask.hash {
             Some(hash) => {
-                let member = self.first(hash, free)?;
+                let member = self.first(hash, free, || self.board.members())?;
                 (member, self.why(hash, member, ask.tried))
             }
             None => (self.spread(free, random)?, Reason::Spread),
@@ -133,16 +136,23 @@ impl Pool {
         let left = |member: usize| !ask.tried.contains(&member) && self.is_known(member);
         let joining = |member: usize| self.member(member).is_some_and(|m| m.origin.verdict() == Verdict::Joining);
         let mut find = |wanted: &dyn Fn(usize) -> bool| match ask.hash {
-            Some(hash) => self.first(hash, wanted),
+            Some(hash) => self.first(hash, wanted, || 0..self.members.len()),
             None => self.spread(wanted, random),
         };
         let member = find(&|member| left(member) && !joining(member)).or_else(|| find(&left))?;
         self.picked(member, Pass::Panic, Reason::Panic, ask, random)
     }
 
-    /// The first member from `hash` on that is wanted.
-    fn first(&self, hash: u32, wanted: impl Fn(usize) -> bool) -> Option<usize> {
-        self.ring.owner(hash).filter(|owner| wanted(*owner)).or_else(|| self.ring.walk(hash).find(|one| wanted(*one)))
+    /// The first member from `hash` on that is wanted: point by point, and where few of many are wanted, or few heavy
+    /// ones hold most points, by measuring the distance of each candidate.
+    fn first<C: Iterator<Item = usize>>(
+        &self,
+        hash: u32,
+        wanted: impl Fn(usize) -> bool,
+        candidates: impl Fn() -> C,
+    ) -> Option<usize> {
+        let far = || self.ring.first_of(hash, candidates().filter(|member| wanted(*member)));
+        self.ring.near(hash, NEAR, &wanted).or_else(far)
     }
 
     /// The less loaded of two.
@@ -208,6 +218,22 @@ mod tests {
         for hash in hashes() {
             let walk: Vec<_> = pool.ring().walk(hash).filter(|member| [0, 2, 4].contains(member)).collect();
             assert_eq!(tried(&pool, hash).0, walk);
+        }
+    }
+
+    #[test]
+    fn great_pool_with_one_left_and_one_that_holds_most_points_are_picked_from_alike() {
+        let names: Vec<String> = (0..3000).map(|number| format!("o{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let great = pool(&names);
+        set(&great, &[Verdict::Down; 3000]);
+        great.member(1234).unwrap().origin().health().publish(Verdict::Up);
+        assert!(hashes().all(|hash| tried(&great, hash).0 == [1234]));
+        let mut section = section(&["a", "b", "c"]);
+        section.origins[0].weight = 1000;
+        let heavy = compiled(&section, None);
+        for hash in hashes() {
+            assert_eq!(tried(&heavy, hash).0, heavy.ring().walk(hash).collect::<Vec<_>>());
         }
     }
 
