@@ -7,6 +7,7 @@ mod answer;
 mod serve;
 mod socket;
 mod status;
+mod view;
 
 use std::future::Future;
 use std::io;
@@ -26,6 +27,7 @@ use crate::lifecycle::{ReloadAsk, ReloadOutcome};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
 pub use status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
+pub use view::show;
 
 /// An answer that is still being worked out.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
