@@ -4,6 +4,7 @@
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
 mod offline;
+mod run;
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(run::Run),
     Check(offline::Check),
     Dump(offline::Dump),
     Schema(offline::Schema),
@@ -53,6 +55,7 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<Exit> {
         match self {
+            Self::Run(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Schema(command) => command.run(),

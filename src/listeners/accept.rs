@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use super::bind::Bound;
-use super::connections::{Connections, Held};
+use super::connections::{Connections, Held, OpenDoor};
 use super::drain::Drain;
 use super::shard::{Accepted, Shard};
 use crate::observe::{ListenerMeters, Metrics};
@@ -30,6 +30,7 @@ pub(super) struct Door {
     connections: Arc<Connections>,
     shards: Arc<[Shard]>,
     drain: Drain,
+    open: OpenDoor,
 }
 
 /// What all doors of a process share.
@@ -49,6 +50,7 @@ impl Door {
             meters: hall.metrics.listener(&bound.address),
             home: Arc::new(Home::new(bound.address.clone(), hall.drain.flag())),
             metrics: hall.metrics,
+            open: hall.connections.door(),
             connections: hall.connections,
             shards: hall.shards,
             drain: hall.drain,
@@ -84,6 +86,8 @@ impl Door {
         while let Ok((client, peer)) = socket.accept() {
             self.deal(Ok(client), peer);
         }
+        drop(socket);
+        drop(self.open);
     }
 
     fn deal(&self, socket: io::Result<TcpStream>, peer: SocketAddr) {

@@ -204,7 +204,9 @@ impl AsyncRead for Connection {
         let Poll::Ready(filled) = this.poll_fill(cx, buf, room) else { return this.poll_patience(cx) };
         let n = filled?;
         this.reading.clear();
-        this.wire.note_received(buf.filled().get(before..).unwrap_or_default());
+        if n > 0 {
+            this.wire.note_received(buf.filled().get(before..).unwrap_or_default());
+        }
         if this.wire.wants_body() {
             this.body.came(n);
         } else {

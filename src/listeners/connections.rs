@@ -21,6 +21,8 @@ pub struct Connections {
     /// Milliseconds from `born` to the latest accepted connection, plus one; 0 while none ever came.
     latest: AtomicU64,
     born: Instant,
+    /// Listening sockets whose queue may still hold clients.
+    doors: AtomicUsize,
     left: Notify,
 }
 
@@ -32,6 +34,7 @@ impl Connections {
             open: AtomicUsize::new(0),
             latest: AtomicU64::new(0),
             born: Instant::now(),
+            doors: AtomicUsize::new(0),
             left: Notify::new(),
         })
     }
@@ -47,22 +50,28 @@ impl Connections {
         Some(self.born.elapsed().saturating_sub(Duration::from_millis(latest)))
     }
 
-    /// Waits until no connection is open.
+    /// Waits until no connection is open and none can come.
     pub async fn all_closed(&self) {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
             // registered before the count is read, so the last one's leaving is not missed
             left.as_mut().enable();
-            if self.open() == 0 {
+            if self.open() == 0 && self.doors.load(Relaxed) == 0 {
                 return;
             }
             left.await;
         }
     }
 
+    /// A listening socket takes connections for as long as the answer lives.
+    pub(crate) fn door(self: &Arc<Self>) -> OpenDoor {
+        self.doors.fetch_add(1, Relaxed);
+        OpenDoor(self.clone())
+    }
+
     /// A client came: a place for it, if there is one.
-    pub(super) fn admit(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>) -> Option<Place> {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         self.latest.store(now + 1, Relaxed);
         let place = Place(self.clone());
@@ -70,9 +79,20 @@ impl Connections {
     }
 }
 
+/// A listening socket that takes connections.
+#[derive(Debug)]
+pub(crate) struct OpenDoor(Arc<Connections>);
+
+impl Drop for OpenDoor {
+    fn drop(&mut self) {
+        self.0.doors.fetch_sub(1, Relaxed);
+        self.0.left.notify_waiters();
+    }
+}
+
 /// The place of one connection.
 #[derive(Debug)]
-pub(super) struct Place(Arc<Connections>);
+pub(crate) struct Place(Arc<Connections>);
 
 impl Drop for Place {
     fn drop(&mut self) {

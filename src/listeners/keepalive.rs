@@ -31,8 +31,9 @@ const LINGER: Duration = Duration::from_secs(5);
 const LINGER_SILENCE: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 16 << 20;
 
-/// How often an HTTP/2 connection is looked at.
+/// How often an HTTP/2 connection is looked at, and how often at most when it may hardly idle.
 const LOOK: Duration = Duration::from_secs(1);
+const LOOK_OFTEN: Duration = Duration::from_millis(20);
 
 /// How long an HTTP/2 connection without requests may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -144,7 +145,7 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
         let limits = (desk.limits)();
         wire.set_limits(limits);
         tokio::select! {
-            () = sleep(LOOK.min(limits.keepalive / 4)) => {}
+            () = sleep((limits.keepalive / 4).clamp(LOOK_OFTEN, LOOK)) => {}
             () = desk.drain.begun(), if left_since.is_none() => {}
         }
         if wire.serving() > 0 {

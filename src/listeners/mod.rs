@@ -191,6 +191,7 @@ mod tests {
                 proxy: Echo,
                 limits: Box::new(move || limits),
                 unheard: Box::new(move |unheard| seen.lock().push((unheard.fault, unheard.head.to_vec()))),
+                beside: Box::pin(async {}),
             };
             // shards report their start over a blocking channel
             let start = {
@@ -401,6 +402,11 @@ mod tests {
         gate.all_closed().await;
         assert_eq!(gate.unheard.lock().pop(), Some((Fault::Gone, b"GET / HT".to_vec())));
         drop(gate.connect().await);
+        // the one shard is done with that one when it answers the next
+        let mut next = gate.connect().await;
+        next.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        next.until("GET /a 0\n").await;
+        drop(next);
         gate.all_closed().await;
         assert_eq!(gate.unheard.lock().pop(), None, "one that never said anything is not worth a line");
     }

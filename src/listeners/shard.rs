@@ -3,7 +3,9 @@
 //! A client connection, the connections to origins it uses and all their timers live on one shard and never cross
 //! threads. Always: a panic in one connection ends that connection alone, and its counts are given back.
 
+use std::future::Future;
 use std::net::{SocketAddr, TcpStream};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{io, thread};
@@ -25,6 +27,9 @@ const IDLE_UPSTREAM: usize = 16_384;
 /// Tries Pingora allows for a request; how many there are is ours to decide.
 const TRIES: usize = 1_000_000;
 
+/// Work that goes on as long as its shard.
+type Beside = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What a shard is given to serve requests with.
 pub struct Hooks<P> {
     /// Pingora's hooks.
@@ -33,6 +38,8 @@ pub struct Hooks<P> {
     pub limits: Box<dyn Fn() -> Limits + Send + Sync>,
     /// Records a request that ended before any hook saw it.
     pub unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
+    /// Work beside the connections, on the shard's own thread.
+    pub beside: Beside,
 }
 
 /// One shard, as the doors see it.
@@ -69,7 +76,9 @@ impl Shard {
                 Err(error) => return drop(tell.send(Err(error))),
             };
             runtime.block_on(async move {
-                let desk = Arc::new(desk(hooks, drain));
+                let (desk, beside) = desk(hooks, drain);
+                let desk = Arc::new(desk);
+                tokio::spawn(beside);
                 // nobody waits only when the start was given up
                 let _ = tell.send(Ok(()));
                 work_off(&desk, queue).await;
@@ -113,7 +122,7 @@ impl Starting {
     }
 }
 
-fn desk<P>(hooks: Hooks<P>, drain: Drain) -> Desk<P>
+fn desk<P>(hooks: Hooks<P>, drain: Drain) -> (Desk<P>, Beside)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
@@ -134,7 +143,7 @@ where
     h2.max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX));
     proxy.h2_options = Some(h2);
     proxy.handle_init_modules();
-    Desk { proxy: Arc::new(proxy), limits: hooks.limits, unheard: hooks.unheard, drain }
+    (Desk { proxy: Arc::new(proxy), limits: hooks.limits, unheard: hooks.unheard, drain }, hooks.beside)
 }
 
 async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Accepted>)

@@ -11,6 +11,7 @@ mod forward;
 mod record;
 pub mod reject;
 mod request;
+pub mod unheard;
 pub mod watchdog;
 pub mod wire;
 

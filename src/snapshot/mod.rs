@@ -116,30 +116,44 @@ pub struct PoolTail {
 }
 
 impl Snapshot {
-    /// Compiles `loaded`. `previous` is the snapshot in force: what was learned of its origins is taken over.
+    /// Compiles `config`. `previous` is the snapshot in force: what was learned of its origins is taken over. Whose
+    /// text it is says [`Snapshot::read_from`].
     ///
     /// # Errors
     /// Everything that is wrong with it, by path.
     pub fn compile(
-        loaded: &Loaded,
+        config: &Config,
         previous: Option<&Self>,
         metrics: &Metrics,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
-        let Parts { table, routes, pools } = Parts::compile(&loaded.config, previous, metrics, now)?;
+        let Parts { table, routes, pools } = Parts::compile(config, previous, metrics, now)?;
         Ok(Self {
-            config: loaded.config.clone(),
-            text: loaded.text.clone(),
-            digest: loaded.digest.clone(),
+            config: config.clone(),
+            text: String::new(),
+            digest: String::new(),
             version: previous.map_or(1, |previous| previous.version + 1),
-            client_limits: ClientLimits::compile(&loaded.config.client_limits),
-            request_limits: Limits::compile(&loaded.config.client_limits),
+            client_limits: ClientLimits::compile(&config.client_limits),
+            request_limits: Limits::compile(&config.client_limits),
             table,
             routes,
             pools,
             unrouted: metrics.unrouted(),
             _alive: metrics.snapshot(),
         })
+    }
+
+    /// It was compiled from `loaded`.
+    #[must_use]
+    pub fn read_from(self, loaded: &Loaded) -> Self {
+        Self { text: loaded.text.clone(), digest: loaded.digest.clone(), ..self }
+    }
+
+    /// It is served by a process with the settings of `old`, whatever its file says of them.
+    #[must_use]
+    pub fn under_the_process_of(mut self, old: &Self) -> Self {
+        self.config.process = old.config.process.clone();
+        self
     }
 
     /// The configuration it was compiled from.

@@ -13,3 +13,5 @@ mod offline;
 mod origin_does_as_told;
 #[allow(dead_code, unused_imports, reason = "the rig is whole, whatever part today's tests use")]
 mod rig;
+mod signals;
+mod slow_clients;

@@ -1,0 +1,75 @@
+//! How are the origins? The prober asks each turn for those of the snapshot in force; what it finds is logged and counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::readiness::Readiness;
+use super::server::Work;
+use crate::health::{Change, Fact, Prober, Verdict};
+use crate::observe::OriginMeters;
+use crate::snapshot::Store;
+
+/// How often it is looked whether the first round of probes is over.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The prober's work; with its first round the process is ready.
+pub fn work(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -> Work {
+    Box::new(move || {
+        let (prober, store, readiness) = (prober.clone(), store.clone(), readiness.clone());
+        Box::pin(async move {
+            tokio::join!(probe(&prober, &store), become_ready(&prober, &readiness));
+        })
+    })
+}
+
+async fn probe(prober: &Prober, store: &Store) {
+    // goes on until the process ends and the runtime with it
+    let (_never, shutdown) = watch::channel(false);
+    let rosters = || store.load().upstreams().iter().map(|upstream| upstream.pool.roster().clone()).collect();
+    prober.run(rosters, |fact| tell(&fact, store), shutdown).await;
+}
+
+async fn become_ready(prober: &Prober, readiness: &Readiness) {
+    while !prober.first_round_is_over() {
+        sleep(LOOK).await;
+    }
+    readiness.begin();
+}
+
+fn tell(fact: &Fact, store: &Store) {
+    match fact {
+        Fact::Changed(change) => tell_change(change, store),
+        Fact::Probed { pool, origin, grade } => {
+            if let Some(meters) = meters(store, pool, origin) {
+                meters.probed(grade.as_str());
+            }
+        }
+        Fact::Short { pool, short: true } => log::warn!("pool {pool}: short of origins"),
+        Fact::Short { pool, short: false } => log::info!("pool {pool}: not short of origins any more"),
+        Fact::Stalled(time) => {
+            log::warn!("held up for {time:?}: what was seen of origins meanwhile does not count")
+        }
+    }
+}
+
+fn tell_change(change: &Change, store: &Store) {
+    let Change { pool, origin, from, to, why } = change;
+    let level = if *to == Verdict::Up { log::Level::Info } else { log::Level::Warn };
+    log::log!(level, "pool {pool}: origin {origin} is {to}, was {from}: {why}");
+    if change.is_ejection()
+        && let Some(meters) = meters(store, pool, origin)
+    {
+        meters.ejected(why.reason());
+    }
+}
+
+/// The meters of an origin, unless it left the configuration meanwhile.
+fn meters(store: &Store, pool: &str, origin: &str) -> Option<Arc<OriginMeters>> {
+    let snapshot = store.load();
+    let upstream = snapshot.named(pool)?;
+    let number = upstream.pool.members().iter().position(|member| **member.name() == *origin)?;
+    upstream.meters.get(number).cloned()
+}

@@ -1,0 +1,87 @@
+//! What do signals mean? HUP reloads, USR1 reopens logs, TERM and QUIT leave, INT or a second TERM exits at once.
+//!
+//! Heard on a thread of their own, from before anything is announced until the process is gone: neither a busy data
+//! plane nor Pingora, which listens for one signal only, can keep a second TERM from working.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// The exit code of a process that was told to go at once.
+const AT_ONCE: i32 = 130;
+
+/// What signals set off.
+pub struct Wishes {
+    /// HUP: reload the file.
+    pub reload: Box<dyn Fn() + Send>,
+    /// USR1: open the logs anew.
+    pub reopen: Box<dyn Fn() + Send>,
+    /// Just before an exit that drops nothing.
+    pub farewell: Box<dyn Fn() + Send>,
+}
+
+/// Whether the process was told to leave.
+pub type Told = watch::Receiver<bool>;
+
+struct Heard {
+    reload: Signal,
+    reopen: Signal,
+    upgrade: Signal,
+    leave: Signal,
+    quit: Signal,
+    interrupt: Signal,
+}
+
+impl Heard {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            reload: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+            leave: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
+
+/// Hears signals from now on; the answer turns true with the first TERM or QUIT.
+///
+/// # Errors
+/// No thread or no descriptor is to be had.
+pub fn hear(wishes: Wishes) -> io::Result<Told> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // the handlers are in place when this returns
+    let heard = runtime.block_on(async { Heard::new() })?;
+    let (tell, told) = watch::channel(false);
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(obey(heard, wishes, tell)))?;
+    Ok(told)
+}
+
+async fn obey(mut heard: Heard, wishes: Wishes, tell: watch::Sender<bool>) {
+    loop {
+        tokio::select! {
+            _ = heard.reload.recv() => (wishes.reload)(),
+            _ = heard.reopen.recv() => (wishes.reopen)(),
+            _ = heard.upgrade.recv() => log::warn!("USR2 ignored: this version cannot upgrade in place"),
+            _ = heard.leave.recv() => leave(&wishes, &tell),
+            _ = heard.quit.recv() => leave(&wishes, &tell),
+            _ = heard.interrupt.recv() => exit(&wishes),
+        }
+    }
+}
+
+fn leave(wishes: &Wishes, tell: &watch::Sender<bool>) {
+    if tell.send_replace(true) {
+        exit(wishes);
+    }
+}
+
+fn exit(wishes: &Wishes) {
+    log::info!("leaving at once");
+    (wishes.farewell)();
+    std::process::exit(AT_ONCE);
+}
