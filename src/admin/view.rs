@@ -45,7 +45,7 @@ pub fn show(snapshot: &Snapshot) {
         }
         upstream.tail.meters.show(&PoolView {
             states: &Verdict::ALL.map(|verdict| (verdict.as_str(), upstream.pool.roster().count(verdict))),
-            short: is_short(upstream),
+            short: upstream.pool.roster().is_short(),
             fingerprint: &upstream.tail.fingerprint,
             moved: upstream.moved,
         });
@@ -63,7 +63,7 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
         key: upstream.pool.key().text().to_owned(),
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
-        short: is_short(upstream),
+        short: upstream.pool.roster().is_short(),
         origins: upstream.pool.members().iter().enumerate().map(origin).collect::<IndexMap<_, _>>(),
     }
 }
@@ -87,9 +87,4 @@ fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
             age: now.saturating_duration_since(at).as_secs_f64(),
         }),
     }
-}
-
-/// Is the floor at work, or nobody in service?
-fn is_short(upstream: &Upstream) -> bool {
-    upstream.pool.usable_members() == 0 || upstream.pool.roster().count(Verdict::Kept) > 0
 }

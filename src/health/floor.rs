@@ -73,11 +73,16 @@ pub fn judge(cases: &[Case], policy: &Policy) -> Vec<Ruling> {
     rulings
 }
 
-/// Is the pool short of origins: more out than `min_healthy` allows, or somebody in service that should not be?
-pub fn is_short(rulings: &[Ruling], policy: &Policy) -> bool {
-    let members = rulings.iter().filter(|ruling| ruling.verdict != Verdict::Joining).count();
-    let out = rulings.iter().filter(|ruling| ruling.verdict == Verdict::Down).count();
-    out > policy.spare_of(members) || rulings.iter().any(|ruling| ruling.verdict == Verdict::Kept)
+/// Is a pool whose origins stand so short of them: more out than `min_healthy` allows, or somebody in service that
+/// should not be?
+pub fn is_short(verdicts: impl IntoIterator<Item = Verdict>, policy: &Policy) -> bool {
+    let (mut members, mut out, mut kept) = (0, 0, 0);
+    for verdict in verdicts {
+        members += usize::from(verdict != Verdict::Joining);
+        out += usize::from(verdict == Verdict::Down);
+        kept += usize::from(verdict == Verdict::Kept);
+    }
+    out > policy.spare_of(members) || kept > 0
 }
 
 impl Case {

@@ -50,7 +50,8 @@ impl Roster {
         let case = |one: &Target| one.live.case(one.weight, one.address.is_known(), &self.policy, short, now);
         let cases: Vec<Case> = self.targets.iter().map(case).collect();
         let rulings = floor::judge(&cases, &self.policy);
-        let mut judged = Judged { short: floor::is_short(&rulings, &self.policy), ..Judged::default() };
+        let short = floor::is_short(rulings.iter().map(|ruling| ruling.verdict), &self.policy);
+        let mut judged = Judged { short, ..Judged::default() };
         for (number, (target, ruling)) in self.targets.iter().zip(&rulings).enumerate() {
             let (change, restless) = target.live.settle(ruling, &self.policy, now);
             // A name may be resolved at any time.
@@ -60,6 +61,11 @@ impl Roster {
             judged.changes.push((number, Change { pool, origin, from, to: ruling.verdict, why }));
         }
         judged
+    }
+
+    /// Is the pool short of origins, as they stand now?
+    pub fn is_short(&self) -> bool {
+        floor::is_short(self.targets.iter().map(|target| target.live.verdict()), &self.policy)
     }
 
     /// How many of them stand so.

@@ -141,6 +141,7 @@ impl Gateway {
             attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
         }
         let Some(running) = ctx.running.as_mut() else { return };
+        running.lease.connected(now);
         running.last_on_connection = last && !multiplexed;
         if !multiplexed {
             let silence = if ctx.streams { timeouts.stream } else { timeouts.read };
