@@ -134,12 +134,17 @@ impl Start {
 
     /// What is asked at the admin address.
     fn asked(&self, readiness: &Arc<Readiness>, reloads: &reload::Reloads) -> admin::Gateway {
-        let (metrics, store, running) = (self.metrics.clone(), self.store.clone(), self.store.clone());
+        let (metrics, shown) = (self.metrics.clone(), self.store.clone());
+        let (store, running) = (self.store.clone(), self.store.clone());
         let (readiness, reloads, started) = (readiness.clone(), reloads.clone(), self.started);
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
-            metrics: Box::new(move || metrics.encode().map_err(|error| error.to_string())),
-            status: Box::new(move || status(&store.load(), started)),
+            metrics: Box::new(move || {
+                admin::show(&shown.load());
+                metrics.encode().map_err(|error| error.to_string())
+            }),
+            #[expect(clippy::disallowed_methods, reason = "status tells ages")]
+            status: Box::new(move || admin::Status::of(&store.load(), started, Instant::now())),
             config: Box::new(move || config::dump(running.load().config())),
             reload: Arc::new(move |ask| {
                 let reloads = reloads.clone();
@@ -194,9 +199,4 @@ fn client_limits(limits: &ClientLimits) -> Limits {
         body_timeout: limits.body_timeout,
         send_timeout: limits.send_timeout,
     }
-}
-
-fn status(snapshot: &Snapshot, started: Instant) -> admin::Status {
-    let config = admin::ConfigStatus { version: snapshot.version(), digest: snapshot.digest().to_owned() };
-    admin::Status { generation: 1, uptime: started.elapsed().as_secs_f64(), config, ..admin::Status::default() }
 }
