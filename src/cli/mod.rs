@@ -3,6 +3,7 @@
 //! Each command is a struct of its own file, with its arguments as fields and a `run` that answers an [`Exit`]. A new
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
+mod control;
 mod offline;
 mod run;
 
@@ -50,6 +51,8 @@ enum Command {
     Check(offline::Check),
     Dump(offline::Dump),
     Schema(offline::Schema),
+    Status(control::Status),
+    Reload(control::Reload),
 }
 
 impl Command {
@@ -59,6 +62,8 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Schema(command) => command.run(),
+            Self::Status(command) => command.run(),
+            Self::Reload(command) => command.run(),
         }
     }
 }
@@ -94,6 +99,12 @@ impl ConfigFile {
     pub(crate) fn path(&self) -> PathBuf {
         let found = || PLACES.iter().find(|place| Path::new(place).exists()).unwrap_or(&PLACES[0]);
         self.config.clone().unwrap_or_else(|| PathBuf::from(found()))
+    }
+
+    /// The same, or nothing when none was named and none is there.
+    pub(crate) fn existing(&self) -> Option<PathBuf> {
+        let found = || PLACES.iter().find(|place| Path::new(place).exists()).map(PathBuf::from);
+        self.config.clone().or_else(found)
     }
 }
 

@@ -1,0 +1,159 @@
+//! Where is the running gateway asked? At its control socket, or at its admin address.
+//!
+//! The file is read for the path of the socket alone, however wrong the rest of it may be: a reload of a file with
+//! mistakes has to reach the gateway, which says what they are.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+
+/// For a connection to the admin address.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Where to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The control socket at this path, and the file that names it if one does.
+    Socket { path: PathBuf, file: Option<PathBuf> },
+    /// The admin address.
+    Admin(SocketAddr),
+}
+
+/// A connection to either.
+pub(super) enum Line {
+    Local(UnixStream),
+    Network(TcpStream),
+}
+
+impl Door {
+    /// The socket the file names, else the default one of the user.
+    pub(super) fn of_file(file: Option<&Path>) -> anyhow::Result<Self> {
+        let text = match file {
+            Some(file) => fs::read_to_string(file).with_context(|| file.display().to_string())?,
+            None => String::new(),
+        };
+        let path = match written(&text) {
+            Written::At(path) => return Ok(Self::Socket { path, file: file.map(PathBuf::from) }),
+            Written::Off => bail!(
+                "{}: control_socket is off; name the admin address with --admin",
+                file.unwrap_or(Path::new("-")).display()
+            ),
+            Written::Not => match crate::admin::default_path() {
+                Some(path) => path,
+                None => bail!("no control socket: neither root nor XDG_RUNTIME_DIR; name one with --socket or --admin"),
+            },
+        };
+        Ok(Self::Socket { path, file: None })
+    }
+
+    /// Connects, with so much time for every single read and write.
+    pub(super) fn open(&self, patience: Duration) -> anyhow::Result<Line> {
+        match self {
+            Self::Socket { path, file } => {
+                let stream = UnixStream::connect(path).map_err(|error| unreachable(path, file.as_deref(), &error))?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Line::Local(stream))
+            }
+            Self::Admin(address) => {
+                let stream = TcpStream::connect_timeout(address, CONNECT)
+                    .map_err(|error| anyhow!("admin address {address}: {error}; is the gateway running?"))?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Line::Network(stream))
+            }
+        }
+    }
+}
+
+fn unreachable(path: &Path, file: Option<&Path>, error: &io::Error) -> anyhow::Error {
+    let named = file.map_or_else(String::new, |file| format!(" (named by {})", file.display()));
+    anyhow!("control socket {}{named}: {error}; is the gateway running?", path.display())
+}
+
+/// What a file says about the control socket.
+#[derive(Debug, PartialEq, Eq)]
+enum Written {
+    At(PathBuf),
+    Off,
+    Not,
+}
+
+fn written(text: &str) -> Written {
+    let file: serde_yaml::Value = serde_yaml::from_str(text).unwrap_or_default();
+    match file.get("process").and_then(|process| process.get("control_socket")) {
+        Some(serde_yaml::Value::Bool(false)) => Written::Off,
+        Some(serde_yaml::Value::String(path)) if path == "off" => Written::Off,
+        Some(serde_yaml::Value::String(path)) => Written::At(path.into()),
+        _ => Written::Not,
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Local(stream) => stream.read(buffer),
+            Self::Network(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Local(stream) => stream.write(bytes),
+            Self::Network(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_found_in_a_file_with_mistakes() {
+        assert_eq!(written("process: { control_socket: /s }\npools: [wrong"), Written::Not);
+        assert_eq!(written("process: { control_socket: /s, thraeds: 2 }\npols: {}"), Written::At("/s".into()));
+        assert_eq!(written("process: { control_socket: off }"), Written::Off);
+        assert_eq!(written("process: { control_socket: false }"), Written::Off);
+        assert_eq!(written("process: {}"), Written::Not);
+        assert_eq!(written("\t"), Written::Not);
+    }
+
+    #[test]
+    fn a_socket_nobody_has_made_is_asked_about_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, socket) = (folder.path().join("m.yaml"), folder.path().join("s"));
+        fs::write(&file, format!("process: {{ control_socket: {} }}", socket.display())).unwrap();
+        let door = Door::of_file(Some(&file)).unwrap();
+        let Err(error) = door.open(Duration::from_secs(1)) else { panic!("somebody answered") };
+        let said = error.to_string();
+        assert_eq!(
+            said,
+            format!(
+                "control socket {} (named by {}): No such file or directory (os error 2); is the gateway running?",
+                socket.display(),
+                file.display()
+            )
+        );
+    }
+
+    #[test]
+    fn a_file_that_switches_the_socket_off_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.yaml");
+        fs::write(&file, "process: { control_socket: off }").unwrap();
+        assert!(Door::of_file(Some(&file)).unwrap_err().to_string().contains("control_socket is off"));
+        assert!(Door::of_file(Some(&folder.path().join("none"))).is_err());
+    }
+}

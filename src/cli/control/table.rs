@@ -1,0 +1,222 @@
+//! The answer of `/status` for people: a line on the process, then a table for each pool.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde_json::Value;
+
+/// Headings of the table, and where their columns stand.
+const COLUMNS: [(&str, CellAlignment); 11] = [
+    ("ORIGIN", CellAlignment::Left),
+    ("STATE", CellAlignment::Left),
+    ("WEIGHT", CellAlignment::Right),
+    ("SHARE", CellAlignment::Right),
+    ("IN FLIGHT", CellAlignment::Right),
+    ("REQUESTS", CellAlignment::Right),
+    ("ERRORS", CellAlignment::Right),
+    ("P50", CellAlignment::Right),
+    ("P99", CellAlignment::Right),
+    ("LAST PROBE", CellAlignment::Left),
+    ("WHY", CellAlignment::Left),
+];
+
+/// All of it; with colours for a terminal.
+pub(super) fn show(status: &Value, colour: bool) -> String {
+    let mut out = String::new();
+    let config = &status["config"];
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "up {}, generation {}, config version {} ({})",
+        span(status["uptime"].as_f64()),
+        number(&status["generation"]),
+        number(&config["version"]),
+        short(text(&config["digest"])),
+    );
+    for (name, pool) in status["pools"].as_object().into_iter().flatten() {
+        let short = if pool["short"] == true { ", short" } else { "" };
+        let _ = writeln!(
+            out,
+            "\npool {name}: {} {}, ring {}, {} moved by the last change{short}",
+            text(&pool["algorithm"]),
+            text(&pool["key"]),
+            text(&pool["ring"]["fingerprint"]),
+            percent(pool["ring"]["moved_ratio"].as_f64()),
+        );
+        out.push_str(&origins(pool, colour));
+    }
+    out
+}
+
+fn origins(pool: &Value, colour: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(COLUMNS.map(|(heading, _)| heading));
+    let mut states = Vec::new();
+    for (name, origin) in pool["origins"].as_object().into_iter().flatten() {
+        table.add_row(row(name, origin));
+        states.push(text(&origin["state"]));
+    }
+    for (index, (_, alignment)) in COLUMNS.iter().enumerate() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(*alignment);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let at = lines.first().and_then(|heading| heading.find("STATE")).unwrap_or(0);
+    let mut out = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        match number.checked_sub(1).and_then(|row| states.get(row)) {
+            Some(state) if colour => out.push_str(&coloured(line, at, state)),
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn row(name: &str, origin: &Value) -> [String; 11] {
+    let weight = &origin["weight"];
+    let (configured, effective) = (number(&weight["configured"]), number(&weight["effective"]));
+    let probe = &origin["last_probe"];
+    [
+        name.to_owned(),
+        text(&origin["state"]).to_owned(),
+        if configured == effective { configured } else { format!("{effective} of {configured}") },
+        percent(origin["share"].as_f64()),
+        number(&origin["in_flight"]),
+        number(&origin["requests"]),
+        percent(origin["error_ratio"].as_f64()),
+        time(origin["p50"].as_f64()),
+        time(origin["p99"].as_f64()),
+        match probe["result"].as_str() {
+            Some(result) => format!("{result}, {} ago", span(probe["age"].as_f64())),
+            None => "-".to_owned(),
+        },
+        text(&origin["why"]).to_owned(),
+    ]
+}
+
+/// The line with the state at its place in a colour of its own.
+fn coloured(line: &str, at: usize, state: &str) -> String {
+    let style = Style::new().fg_color(Some(match state {
+        "up" => AnsiColor::Green.into(),
+        "down" => AnsiColor::Red.into(),
+        _ => AnsiColor::Yellow.into(),
+    }));
+    // Columns are counted in characters, and a name may hold others than ASCII.
+    let from = line.char_indices().nth(at).map_or(line.len(), |(index, _)| index);
+    match line[from..].strip_prefix(state) {
+        Some(rest) => format!("{}{style}{state}{style:#}{rest}", &line[..from]),
+        None => line.to_owned(),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// A number without a needless fraction.
+fn number(value: &Value) -> String {
+    match value.as_f64() {
+        Some(number) if number.fract() == 0.0 => format!("{number:.0}"),
+        Some(number) => format!("{number:.2}"),
+        None => "-".into(),
+    }
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".into(), |ratio| format!("{:.1}%", ratio * 100.0))
+}
+
+/// The time of an answer.
+fn time(seconds: Option<f64>) -> String {
+    match seconds {
+        Some(seconds) if seconds < 1.0 => format!("{:.1}ms", seconds * 1000.0),
+        Some(seconds) => format!("{seconds:.2}s"),
+        None => "-".into(),
+    }
+}
+
+/// A length of time, in its two largest units.
+fn span(seconds: Option<f64>) -> String {
+    let Some(seconds) = seconds else { return "-".into() };
+    if seconds < 60.0 {
+        return format!("{seconds:.1}s");
+    }
+    let minutes = seconds as u64 / 60;
+    match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds as u64 % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> Value {
+        json!({
+            "generation": 1, "uptime": 7384.2, "config": { "version": 3, "digest": "0123456789abcdef" },
+            "pools": { "origin": {
+                "algorithm": "hash", "key": "{host}{path}{args}", "panic": "keep", "short": true,
+                "ring": { "fingerprint": "00112233aabbccdd", "moved_ratio": 0.25 },
+                "origins": {
+                    "10.0.0.1:80": {
+                        "state": "up", "why": "probes pass", "weight": { "configured": 1, "effective": 1.0 },
+                        "share": 0.5, "in_flight": 3, "requests": 1200, "error_ratio": 0.001, "p50": 0.0021,
+                        "p99": 1.5, "last_probe": { "result": "good", "age": 1.25 },
+                    },
+                    "b": {
+                        "state": "down", "why": "refused", "weight": { "configured": 2, "effective": 0.0 },
+                        "share": 0.5, "in_flight": 0, "requests": 0, "error_ratio": null, "p50": null,
+                        "p99": null, "last_probe": null,
+                    },
+                },
+            } },
+        })
+    }
+
+    #[test]
+    fn a_pool_is_a_table() {
+        let expected = "\
+up 2h 3m, generation 1, config version 3 (0123456789ab)
+
+pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the last change, short
+ ORIGIN       STATE  WEIGHT  SHARE  IN FLIGHT  REQUESTS  ERRORS    P50    P99  LAST PROBE      WHY
+ 10.0.0.1:80  up          1  50.0%          3      1200    0.1%  2.1ms  1.50s  good, 1.2s ago  probes pass
+ b            down   0 of 2  50.0%          0         0       -      -      -  -               refused
+";
+        assert_eq!(show(&status(), false), expected);
+    }
+
+    #[test]
+    fn only_the_state_is_coloured_and_nothing_moves() {
+        let plain = show(&status(), false);
+        let colourful = show(&status(), true);
+        assert!(colourful.contains("\u{1b}[31mdown\u{1b}[0m"));
+        let mut stripped = colourful;
+        for code in ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"] {
+            stripped = stripped.replace(code, "");
+        }
+        assert_eq!(stripped, plain);
+    }
+
+    #[test]
+    fn lengths_of_time_have_two_units() {
+        for (seconds, expected) in
+            [(0.04, "0.0s"), (59.0, "59.0s"), (61.0, "1m 1s"), (3_660.0, "1h 1m"), (90_000.0, "1d 1h")]
+        {
+            assert_eq!(span(Some(seconds)), expected);
+        }
+    }
+}
