@@ -20,7 +20,7 @@ use crate::config::process::{self, Process};
 use crate::config::units::{Auto, Off};
 use crate::config::{self, Config};
 use crate::health::Prober;
-use crate::lifecycle::{self, Leave, Readiness, reload, signals};
+use crate::lifecycle::{self, Leave, Readiness, probing, reload, signals};
 use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
@@ -50,8 +50,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let metrics = Metrics::new()?;
-        #[expect(clippy::disallowed_methods, reason = "a command may look at the clock")]
-        let started = Instant::now();
+        let started = now();
         let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
         let file = self.listen.is_empty().then(|| self.file.path());
         let (loaded, snapshot) = match &file {
@@ -111,7 +110,10 @@ impl Start {
             move || prober.ring()
         });
         reload::Reloader { file, store, metrics, published }.start(wishes)?;
-        let work = vec![("prober", lifecycle::probing::work(prober, self.store.clone(), readiness.clone()))];
+        let work = vec![
+            ("resolver", probing::resolve_names(prober.clone(), self.store.clone())),
+            ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
+        ];
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times: self.process.drain });
         log.close(access_log::FAREWELL);
@@ -134,8 +136,7 @@ impl Start {
 
     /// What is asked at the admin address.
     fn asked(&self, readiness: &Arc<Readiness>, reloads: &reload::Reloads) -> admin::Gateway {
-        let (metrics, shown) = (self.metrics.clone(), self.store.clone());
-        let (store, running) = (self.store.clone(), self.store.clone());
+        let (metrics, [shown, store, running]) = (self.metrics.clone(), [(); 3].map(|()| self.store.clone()));
         let (readiness, reloads, started) = (readiness.clone(), reloads.clone(), self.started);
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
@@ -143,8 +144,7 @@ impl Start {
                 admin::show(&shown.load());
                 metrics.encode().map_err(|error| error.to_string())
             }),
-            #[expect(clippy::disallowed_methods, reason = "status tells ages")]
-            status: Box::new(move || admin::Status::of(&store.load(), started, Instant::now())),
+            status: Box::new(move || admin::Status::of(&store.load(), started, now())),
             config: Box::new(move || config::dump(running.load().config())),
             reload: Arc::new(move |ask| {
                 let reloads = reloads.clone();
@@ -199,4 +199,9 @@ fn client_limits(limits: &ClientLimits) -> Limits {
         body_timeout: limits.body_timeout,
         send_timeout: limits.send_timeout,
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the process's clock is read here")]
+fn now() -> Instant {
+    Instant::now()
 }

@@ -1,4 +1,5 @@
-//! How are the origins? The prober asks each turn for those of the snapshot in force; what it finds is logged and counted.
+//! How are the origins, and where? Prober and resolver ask each turn for those of the snapshot in force; what they find
+//! is logged and counted. With the first round of probes the process is ready.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +9,16 @@ use tokio::time::sleep;
 
 use super::readiness::Readiness;
 use super::server::Work;
-use crate::health::{Change, Fact, Prober, Verdict};
+use crate::health::{Change, Fact, Prober, Roster, Verdict};
 use crate::observe::OriginMeters;
+use crate::pool::{Discovery, Resolution, discovery};
 use crate::snapshot::Store;
 
 /// How often it is looked whether the first round of probes is over.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The prober's work; with its first round the process is ready.
-pub fn work(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -> Work {
+/// The prober's work.
+pub fn probe_origins(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -> Work {
     Box::new(move || {
         let (prober, store, readiness) = (prober.clone(), store.clone(), readiness.clone());
         Box::pin(async move {
@@ -25,11 +27,36 @@ pub fn work(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -
     })
 }
 
+/// The resolver's work; the prober is woken by what it finds.
+pub fn resolve_names(prober: Arc<Prober>, store: Arc<Store>) -> Work {
+    Box::new(move || {
+        let (prober, store) = (prober.clone(), store.clone());
+        Box::pin(async move {
+            let (_never, shutdown) = watch::channel(false);
+            let sink = |found| tell_name(&found, &prober);
+            Discovery::new(discovery::system).run(|| rosters(&store), sink, shutdown).await;
+        })
+    })
+}
+
+fn tell_name(found: &Resolution, prober: &Prober) {
+    match found {
+        Resolution::Moved { host, address } => {
+            log::info!("{host} is at {address}");
+            prober.ring();
+        }
+        Resolution::Failed { host, error } => log::warn!("{host}: {error}; its address stays as it is"),
+    }
+}
+
+fn rosters(store: &Store) -> Vec<Arc<Roster>> {
+    store.load().upstreams().iter().map(|upstream| upstream.pool.roster().clone()).collect()
+}
+
 async fn probe(prober: &Prober, store: &Store) {
     // goes on until the process ends and the runtime with it
     let (_never, shutdown) = watch::channel(false);
-    let rosters = || store.load().upstreams().iter().map(|upstream| upstream.pool.roster().clone()).collect();
-    prober.run(rosters, |fact| tell(&fact, store), shutdown).await;
+    prober.run(|| rosters(store), |fact| tell(&fact, store), shutdown).await;
 }
 
 async fn become_ready(prober: &Prober, readiness: &Readiness) {
