@@ -79,7 +79,6 @@ impl Prober {
         let mut work = Work::new(&self.bell, sink);
         let began = now();
         loop {
-            work.look_at_the_clock();
             work.refresh(rosters());
             work.hear();
             self.stretched.store(work.start_due(), Relaxed);
@@ -88,11 +87,18 @@ impl Prober {
                 self.first_round.store(true, Relaxed);
             }
             work.planned = work.next_turn();
-            tokio::select! {
-                () = sleep_until(work.planned.into()) => {}
-                () = self.bell.wait() => {}
-                Some(done) = work.running.join_next() => work.take_in(done.ok()),
-                changed = shutdown.changed() => if changed.is_err() || *shutdown.borrow() { return },
+            let ended = tokio::select! {
+                () = sleep_until(work.planned.into()) => None,
+                () = self.bell.wait() => None,
+                Some(ended) = work.running.join_next() => ended.ok(),
+                changed = shutdown.changed() => match changed {
+                    Ok(()) if !*shutdown.borrow() => None,
+                    _ => return,
+                },
+            };
+            // Before anything is taken in: it may have been gathered while we were held up.
+            if !work.was_held_up() {
+                work.take_in(ended);
             }
         }
     }

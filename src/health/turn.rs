@@ -95,11 +95,11 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
     }
 
     /// Were we held up? Then nothing counts that was gathered meanwhile, and what ran is begun again.
-    pub(super) fn look_at_the_clock(&mut self) {
+    pub(super) fn was_held_up(&mut self) -> bool {
         let now = now();
         let late = now.saturating_duration_since(self.planned);
         if late <= STALL {
-            return;
+            return false;
         }
         self.running = JoinSet::new();
         self.aborts.clear();
@@ -111,6 +111,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             book.dirty = true;
         }
         (self.sink)(Fact::Stalled(late));
+        true
     }
 
     /// Takes the rosters of the moment over; origins that stay keep their schedules.
@@ -305,5 +306,67 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         // What waits for the pace gets some every few milliseconds.
         let soon = now + Duration::from_millis(5);
         next.map_or(now + TURN, |next| next.clamp(soon, now + TURN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::config::units;
+    use crate::health::{Address, Policy, Probing, Target};
+
+    fn roster(origins: usize) -> Arc<Roster> {
+        let probing = Probing {
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_secs(1),
+            rise: 2,
+            fall: 3,
+            http: false,
+        };
+        let target = |number: usize| Target {
+            name: Arc::from(number.to_string()),
+            weight: 1,
+            live: Arc::new(Live::new(true, true)),
+            address: Address::compile(&units::Address::Ip("127.0.0.1:9".parse().unwrap()), None),
+        };
+        Arc::new(Roster {
+            pool: Arc::from("p"),
+            policy: Policy { probing: Some(probing), spare: 0.5, fail: false },
+            http: None,
+            targets: (0..origins).map(target).collect(),
+        })
+    }
+
+    #[tokio::test]
+    async fn turn_that_comes_late_drops_what_ran_and_begins_it_again() {
+        let (bell, facts) = (Arc::new(Bell::default()), RefCell::new(Vec::new()));
+        let mut work = Work::new(&bell, |fact| facts.borrow_mut().push(fact));
+        work.refresh(vec![roster(3)]);
+        work.books[0].schedules.iter_mut().for_each(|schedule| schedule.put_off(now()));
+        work.start_due();
+        assert_eq!(work.running.len(), 3);
+        work.planned = now();
+        assert!(!work.was_held_up() && work.running.len() == 3);
+        work.planned = now().checked_sub(STALL * 2).unwrap();
+        assert!(work.was_held_up());
+        assert!(work.running.is_empty() && work.aborts.is_empty());
+        assert!(matches!(facts.borrow()[..], [Fact::Stalled(_)]));
+        work.start_due();
+        assert_eq!(work.running.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn more_probes_than_may_run_wait_and_say_so() {
+        let bell = Arc::new(Bell::default());
+        let mut work = Work::new(&bell, |_| {});
+        work.refresh(vec![roster(2000)]);
+        work.books[0].schedules.iter_mut().for_each(|schedule| schedule.put_off(now()));
+        assert!(!work.start_due(), "they do not wait for long yet");
+        assert!(work.running.len() <= 500, "{}", work.running.len());
+        let long_ago = now().checked_sub(BEHIND * 2).unwrap();
+        work.books[0].schedules.iter_mut().for_each(|schedule| schedule.put_off(long_ago));
+        assert!(work.start_due());
     }
 }
