@@ -4,7 +4,7 @@
 //! the pool's section; rendered once a request, into a buffer of the caller's.
 
 use super::{Facts, Scope, Template, args};
-use crate::config::pool::OnMissing;
+use crate::config::pool::{Args, OnMissing};
 use crate::config::{Complaint, Pool};
 
 /// The compiled key of a pool.
@@ -37,10 +37,11 @@ impl Key {
             OnMissing::Spread => Some(None),
             OnMissing::Key(text) => template(text, "balance.on_missing").map(Some),
         };
-        let policy = args::Policy::compile(&pool.args).map_err(|mistakes| {
-            let list = if matches!(pool.args, crate::config::pool::Args::Keep(_)) { "keep" } else { "drop" };
-            complaints.extend(mistakes.into_iter().map(|(at, invalid)| invalid.at(format!("args.{list}[{at}]"))));
-        });
+        let policy = args::Policy::compile(&pool.args);
+        if let Err(mistakes) = &policy {
+            let list = if matches!(pool.args, Args::Keep(_)) { "args.keep" } else { "args.drop" };
+            complaints.extend(mistakes.iter().map(|invalid| invalid.clone().at(list)));
+        }
         match (key, on_missing, policy) {
             (Some(template), Some(on_missing), Ok(policy)) => Ok(Self { template, policy, on_missing }),
             _ => Err(complaints),

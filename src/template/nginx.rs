@@ -32,7 +32,59 @@ pub(super) fn arg<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use serde::Deserialize;
+
     use super::*;
+    use crate::template::{Facts, Scope, Template, args, host};
+
+    #[derive(Deserialize)]
+    struct Golden {
+        cases: Vec<Case>,
+    }
+
+    /// What a real nginx made of a request.
+    #[derive(Deserialize)]
+    struct Case {
+        authority: String,
+        target: String,
+        host: String,
+        request_uri: String,
+        uri: String,
+        arg_id: String,
+    }
+
+    impl Case {
+        fn said(&self, template: &str) -> String {
+            let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+            let facts = Facts {
+                method: "GET",
+                scheme: "http",
+                host: &host::normalise(&self.authority),
+                host_port: "",
+                target: self.target.as_bytes(),
+                headers: &HeaderMap::new(),
+                client_ip: peer.ip(),
+                peer,
+            };
+            let mut out = Vec::new();
+            let template = Template::compile(template, Scope::Key).unwrap();
+            template.render(&facts, &args::Policy::All, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        }
+    }
+
+    #[test]
+    fn k1_variables_say_what_a_real_nginx_says() {
+        let golden: Golden = serde_json::from_str(include_str!("../../tests/golden/nginx-variables.json")).unwrap();
+        assert!(golden.cases.len() > 50);
+        for case in &golden.cases {
+            let place = format!("{} {}", case.authority, case.target);
+            assert_eq!(case.said("{host}{uri}"), format!("{}{}", case.host, case.request_uri), "{place}");
+            assert_eq!(case.said("{nginx_uri}"), case.uri, "{place}");
+            assert_eq!(case.said("{nginx_arg:id}"), case.arg_id, "{place}");
+        }
+    }
 
     #[test]
     fn uri_is_decoded_merged_and_free_of_dots() {

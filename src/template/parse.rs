@@ -8,7 +8,7 @@ use regex::bytes::Regex;
 
 use super::variable::{Extra, Variable, escape};
 use super::{Facts, Missing, Scope, args};
-use crate::config::Invalid;
+use crate::config::{Invalid, did_you_mean};
 
 /// A part of a template.
 #[derive(Debug, Clone)]
@@ -196,13 +196,12 @@ fn unknown_or_unnamed(name: &str, inside: &str, scope: Scope) -> Result<Variable
     let extras = Extra::NAMES.iter().map(|(name, _)| *name).chain(["peer_ip", "peer_port", "scheme"]);
     let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
     let known = known.chain(extras.filter(|_| scope == Scope::Log));
-    let near = known.map(|known| (strsim::damerau_levenshtein(known, name), known)).min();
-    let meant = match near {
-        Some((distance, known)) if distance <= 1 + name.len() / 4 => {
+    let meant = match did_you_mean(name, known) {
+        Some(known) => {
             let of = inside.split_once(':').map_or(String::new(), |(_, of)| format!(":{of}"));
             format!("did you mean {{{known}{of}}}?")
         }
-        _ => "a variable such as {host}, {path}, {args}, {arg:x}, {header:x}, {cookie:x} or {client_ip}".to_owned(),
+        None => "a variable such as {host}, {path}, {args}, {arg:x}, {header:x}, {cookie:x} or {client_ip}".to_owned(),
     };
     invalid(format!("unknown variable {{{inside}}}"), meant)
 }
