@@ -4,6 +4,7 @@
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
 mod control;
+mod key;
 mod offline;
 mod run;
 
@@ -32,7 +33,7 @@ pub fn run() -> ExitCode {
         // A report has its file on every line.
         let of = if e.is::<Report>() { "" } else { "moorgate: " };
         let _ = writeln!(std::io::stderr(), "{of}{e:#}");
-        Exit::Failed
+        if e.is::<Usage>() { Exit::Misused } else { Exit::Failed }
     });
     exit.into()
 }
@@ -53,6 +54,7 @@ enum Command {
     Schema(offline::Schema),
     Status(control::Status),
     Reload(control::Reload),
+    Key(key::Key),
 }
 
 impl Command {
@@ -64,17 +66,20 @@ impl Command {
             Self::Schema(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Reload(command) => command.run(),
+            Self::Key(command) => command.run(),
         }
     }
 }
 
-/// How a command ends. Wrong usage (2) is clap's.
+/// How a command ends. Most wrong usage (2) is clap's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// What was asked for is done.
     Done,
     /// It could not be done.
     Failed,
+    /// The command line asks for what cannot be.
+    Misused,
 }
 
 impl From<Exit> for ExitCode {
@@ -82,9 +87,15 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Done => Self::SUCCESS,
             Exit::Failed => Self::FAILURE,
+            Exit::Misused => Self::from(2),
         }
     }
 }
+
+/// A command line that is well-formed but wrong: ends with 2 as what clap refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(String);
 
 /// `--config FILE`, which every command takes.
 #[derive(Args)]

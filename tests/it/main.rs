@@ -11,6 +11,7 @@
 
 mod offline;
 mod origin_does_as_told;
+mod placement;
 #[allow(dead_code, unused_imports, reason = "the rig is whole, whatever part today's tests use")]
 mod rig;
 mod signals;

@@ -1,0 +1,412 @@
+//! Where does this request go, and where next? The `key` command.
+//!
+//! It renders the key and asks the same pick as the data plane, of a pool in which every origin is up and resolved:
+//! what it prints follows from the file alone. It never touches the network.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+
+use super::{ConfigFile, Exit, Usage};
+use crate::balance;
+use crate::config::{self, Complaint, Config};
+use crate::pool::{Ask, Pick, Pool};
+use crate::template::{Facts, Keyed, host, path};
+use crate::traffic::Target;
+
+/// Show the key of a request, its owner and who comes next
+#[derive(clap::Args)]
+pub(super) struct Key {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The pool to place in; may be left out when there is only one
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Read literal keys from FILE (or - for standard input), one a line, and print key<TAB>owner
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "headers", "method", "client_ip"])]
+    raw_from: Option<PathBuf>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// A header line of the request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// The method of the request
+    #[arg(long, default_value = "GET")]
+    method: String,
+    /// The client's address, for keys that hold it
+    #[arg(long, value_name = "IP")]
+    client_ip: Option<IpAddr>,
+    /// What is asked for: http://host/path?query, or /path?query
+    #[arg(value_name = "URL", required_unless_present = "raw_from")]
+    urls: Vec<String>,
+}
+
+impl Key {
+    /// Answers on standard output.
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let (_, pools) = config::load_with(&self.config.path(), compile)?;
+        match self.answer(pools, &mut io::stdout().lock()) {
+            // Whoever stops reading has read enough.
+            Err(e) if e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
+                Ok(Exit::Done)
+            }
+            answered => answered.map(|()| Exit::Done),
+        }
+    }
+
+    fn answer(&self, pools: Vec<Pool>, out: &mut dyn Write) -> anyhow::Result<()> {
+        let pool = chosen(pools, self.pool.as_deref())?;
+        match &self.raw_from {
+            Some(file) => self.raw(&pool, file, out),
+            None => self.requests(&pool, out),
+        }
+    }
+
+    /// `--raw-from`: one literal key a line.
+    fn raw(&self, pool: &Pool, file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+        let what = || file.display().to_string();
+        let mut lines: Box<dyn BufRead> = match file.to_str() {
+            Some("-") => Box::new(io::stdin().lock()),
+            _ => Box::new(BufReader::new(File::open(file).with_context(what)?)),
+        };
+        let mut out = io::BufWriter::new(out);
+        let mut key = Vec::new();
+        while lines.read_until(b'\n', &mut key).with_context(what)? > 0 {
+            key.pop_if(|last| *last == b'\n');
+            // An empty key is a missing one.
+            let some = Some(key.as_slice()).filter(|key| !key.is_empty());
+            match self.json {
+                true => json(&place(pool, some), &mut out)?,
+                false => pair(pool, &key, some, &mut out)?,
+            }
+            key.clear();
+        }
+        Ok(out.flush()?)
+    }
+
+    /// By URL.
+    fn requests(&self, pool: &Pool, out: &mut dyn Write) -> anyhow::Result<()> {
+        let headers = headers(&self.headers)?;
+        if pool.key().reads_client() && self.client_ip.is_none() {
+            bail!(Usage(format!("the key {} needs a client: --client-ip IP", pool.key().text())));
+        }
+        for (number, url) in self.urls.iter().enumerate() {
+            let request = Request::parse(self, url, &headers)?;
+            let facts = request.facts(self, &headers);
+            path::merged(facts.path()).map_err(|why| refused(url, &why.to_string()))?;
+            let mut key = Vec::new();
+            let keyed = pool.key().render(&facts, &mut key);
+            let mut placed = place(pool, (keyed == Keyed::Key).then_some(&key));
+            placed.url = Some(url);
+            placed.missing = pool.key().missing(&facts);
+            match self.json {
+                true => json(&placed, out)?,
+                false => describe(&placed, number > 0, out)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a key goes; serialises as `--json` prints it.
+#[derive(Serialize)]
+struct Placed<'p> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'p str>,
+    key: Option<String>,
+    hash: Option<u32>,
+    owner: Option<&'p str>,
+    successors: Vec<&'p str>,
+    pass: Option<u8>,
+    reason: Option<&'static str>,
+    /// The part of the key the request does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'p str>,
+}
+
+/// Where a literal key goes, or a request without one.
+fn place<'p>(pool: &'p Pool, key: Option<&[u8]>) -> Placed<'p> {
+    let hash = key.map(balance::hash);
+    let pick = first_pick(pool, hash);
+    let owner = hash.and(pick.as_ref()).map(|pick| pick.member);
+    let walk = hash.into_iter().flat_map(|hash| pool.ring().walk(hash));
+    Placed {
+        url: None,
+        key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
+        hash,
+        owner: owner.and_then(|owner| pool.ring().name(owner)),
+        successors: walk.filter(|at| Some(*at) != owner).filter_map(|at| pool.ring().name(at)).collect(),
+        pass: pick.as_ref().map(|pick| pick.pass.number()),
+        reason: pick.as_ref().map(|pick| pick.reason.as_str()),
+        missing: None,
+    }
+}
+
+fn first_pick(pool: &Pool, hash: Option<u32>) -> Option<Pick> {
+    pool.pick(&Ask { hash, tried: &[] }, &mut fastrand::Rng::with_seed(0))
+}
+
+/// Every pool of the file, or every complaint.
+#[allow(clippy::disallowed_methods, reason = "a pool that learns nothing may begin at any time")]
+fn compile(config: &Config) -> Result<Vec<Pool>, Vec<Complaint>> {
+    let mut complaints = Vec::new();
+    let mut pools = Vec::new();
+    for (name, section) in &config.pools {
+        let mut section = section.clone();
+        for origin in &mut section.origins {
+            // Placement follows from names; an address stands in so that nobody waits for a name to resolve.
+            origin.address = config::units::Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        }
+        match Pool::compile(name, &section, None, Instant::now()) {
+            Ok(pool) => pools.push(pool),
+            Err(found) => complaints.extend(
+                found
+                    .into_iter()
+                    .map(|complaint| Complaint { path: format!("pools.{name}.{}", complaint.path), ..complaint }),
+            ),
+        }
+    }
+    if complaints.is_empty() { Ok(pools) } else { Err(complaints) }
+}
+
+fn chosen(mut pools: Vec<Pool>, name: Option<&str>) -> anyhow::Result<Pool> {
+    let at = match name {
+        Some(name) => pools.iter().position(|pool| **pool.name() == *name),
+        None => (pools.len() == 1).then_some(0),
+    };
+    if let Some(at) = at {
+        return Ok(pools.swap_remove(at));
+    }
+    let names: Vec<&str> = pools.iter().map(|pool| &**pool.name()).collect();
+    bail!(Usage(match name {
+        Some(name) => match config::did_you_mean(name, names.iter().copied()) {
+            Some(near) => format!("no pool \"{name}\", did you mean \"{near}\"?"),
+            None => format!("no pool \"{name}\", the file has {}", names.join(", ")),
+        },
+        None => format!("say which pool: --pool {}", names.join(" | ")),
+    }));
+}
+
+fn pair(pool: &Pool, line: &[u8], key: Option<&[u8]>, out: &mut dyn Write) -> io::Result<()> {
+    let owner = key.and_then(|key| first_pick(pool, Some(balance::hash(key))));
+    out.write_all(line)?;
+    writeln!(out, "\t{}", owner.and_then(|pick| pool.ring().name(pick.member)).unwrap_or("-"))
+}
+
+fn json(placed: &Placed<'_>, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, placed)?;
+    writeln!(out)
+}
+
+/// What a URL says, in the forms templates ask for.
+struct Request {
+    scheme: &'static str,
+    host: String,
+    host_port: String,
+    target: Vec<u8>,
+}
+
+impl Request {
+    fn parse(command: &Key, url: &str, headers: &HeaderMap) -> anyhow::Result<Self> {
+        // What follows a # never leaves a browser.
+        let sent = url.split('#').next().unwrap_or_default();
+        let scheme =
+            if sent.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:")) { "https" } else { "http" };
+        if !sent.starts_with('/') && sent != "*" && !sent.contains("://") {
+            bail!(Usage(format!("{url}: expected http://host/path or /path")));
+        }
+        let method = command.method.as_bytes();
+        let target = Target::parse(method, sent.as_bytes())
+            .map_err(|_| refused(url, "it is neither /path nor http://host/path, or holds a space or control byte"))?;
+        let from_header = headers.get(http::header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
+        let authority = match target {
+            Target::Absolute { authority, .. } => authority,
+            _ => from_header,
+        };
+        let authority = String::from_utf8_lossy(authority);
+        if authority.contains('@') {
+            return Err(refused(url, "it names a user"));
+        }
+        Ok(Self {
+            scheme,
+            host: host::normalise(&authority).into_owned(),
+            host_port: host::with_port(&authority, scheme).into_owned(),
+            target: target.origin_form(method).into_owned(),
+        })
+    }
+
+    fn facts<'a>(&'a self, command: &'a Key, headers: &'a HeaderMap) -> Facts<'a> {
+        let client_ip = command.client_ip.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Facts {
+            method: &command.method,
+            scheme: self.scheme,
+            host: &self.host,
+            host_port: &self.host_port,
+            target: &self.target,
+            headers,
+            client_ip,
+            peer: SocketAddr::new(client_ip, 0),
+        }
+    }
+}
+
+/// The gateway would answer such a request itself.
+fn refused(url: &str, why: &str) -> anyhow::Error {
+    anyhow!("{url}: {why}; the gateway answers 400")
+}
+
+fn headers(lines: &[String]) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let parsed = line.split_once(':').and_then(|(name, value)| {
+            let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
+            Some((name, HeaderValue::from_bytes(value.trim().as_bytes()).ok()?))
+        });
+        let Some((name, value)) = parsed else {
+            bail!(Usage(format!("no header line: {line}, expected \"name: value\"")));
+        };
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// Successors shown to people; `--json` has all.
+const SHOWN: usize = 8;
+
+fn describe(placed: &Placed<'_>, further: bool, out: &mut dyn Write) -> io::Result<()> {
+    if further {
+        writeln!(out)?;
+    }
+    let reason = placed.reason.unwrap_or("nobody can take it");
+    match (&placed.key, placed.hash, placed.missing) {
+        (Some(key), _, missing) => {
+            let instead = missing.map_or(String::new(), |part| format!(" (on_missing: {part} is missing)"));
+            writeln!(out, "key         {key}{instead}")?;
+        }
+        (None, _, missing) => writeln!(out, "key         none: {} is missing", missing.unwrap_or("it"))?,
+    }
+    if let Some(hash) = placed.hash {
+        writeln!(out, "hash        {hash}")?;
+        writeln!(out, "owner       {}", placed.owner.unwrap_or("none"))?;
+        let shown = placed.successors.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let more = placed.successors.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(out, "successors  {shown}{more}")?;
+    } else {
+        writeln!(out, "owner       any: spread over the pool by two choices")?;
+    }
+    writeln!(out, "pass        {} ({reason})", placed.pass.map_or("-".to_owned(), |pass| pass.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        key: Key,
+    }
+
+    const FILE: &str = r#"
+version: 1
+process: { listeners: [ { address: "127.0.0.1:0" } ] }
+pools:
+  web:
+    balance: { key: "{host_port}{path}{args}" }
+    origins: [ "127.0.0.1:9200", "127.0.0.1:9201", "127.0.0.1:9202", "127.0.0.1:9203" ]
+  named:
+    balance: { key: "{header:x-key}", on_missing: "{client_ip}" }
+    origins: [ "origin-a.test:9200", "origin-b.test:9201", { address: "origin-c.test:9202", weight: 2 } ]
+  spread:
+    balance: { key: "{arg:id}" }
+    origins: [ "127.0.0.1:9200", "127.0.0.1:9201" ]
+routes: [ { pool: web } ]
+"#;
+
+    fn answered(line: &[&str]) -> anyhow::Result<String> {
+        let command = Line::try_parse_from([&["key"], line].concat()).unwrap().key;
+        let (_, pools) = config::parse_with("test.yaml", FILE, compile)?;
+        let mut out = Vec::new();
+        command.answer(pools, &mut out)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    fn json(line: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&answered(&[line, &["--json"]].concat()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_told_its_key_and_its_origins() {
+        let told = json(&["--pool", "web", "http://Example.COM:8080/a/./b?z=1&a#top"]);
+        assert_eq!(told["key"], "example.com:8080/a/b?a=&z=1");
+        assert_eq!(told["hash"], balance::hash(b"example.com:8080/a/b?a=&z=1"));
+        assert_eq!((&told["pass"], &told["reason"]), (&1.into(), &"owner".into()));
+        let mut all = told["successors"].as_array().unwrap().clone();
+        all.push(told["owner"].clone());
+        all.sort_by_key(ToString::to_string);
+        assert_eq!(all, ["127.0.0.1:9200", "127.0.0.1:9201", "127.0.0.1:9202", "127.0.0.1:9203"]);
+    }
+
+    #[test]
+    fn origins_by_name_are_placed_without_being_resolved() {
+        let told = json(&["--pool", "named", "/", "-H", "X-Key: /obj/0", "--client-ip", "::ffff:192.0.2.7"]);
+        assert_eq!(told["owner"], "origin-c.test:9202", "as nginx recorded it");
+        let told = json(&["--pool", "named", "/", "--client-ip", "::ffff:192.0.2.7"]);
+        assert_eq!((&told["key"], &told["missing"]), (&"192.0.2.7".into(), &"{header:x-key}".into()));
+    }
+
+    #[test]
+    fn a_request_without_a_key_is_told_so() {
+        let told = json(&["--pool", "spread", "/?id="]);
+        assert_eq!((&told["key"], &told["owner"], &told["reason"]), (&().into(), &().into(), &"spread".into()));
+        let text = answered(&["--pool", "spread", "/", "/?id=7"]).unwrap();
+        assert!(text.starts_with("key         none: {arg:id} is missing\n"), "{text}");
+        assert!(text.contains("\n\nkey         7\nhash        "), "{text}");
+    }
+
+    #[test]
+    fn wrong_usage_and_what_the_gateway_refuses_are_told_apart() {
+        for (line, code, said) in [
+            (&["--pool", "wbe", "/"][..], 2, "no pool \"wbe\", did you mean \"web\"?"),
+            (&["/"], 2, "say which pool: --pool web | named | spread"),
+            (&["--pool", "web", "example.com/a"], 2, "example.com/a: expected http://host/path or /path"),
+            (&["--pool", "web", "/", "-H", "no"], 2, "no header line: no, expected \"name: value\""),
+            (&["--pool", "named", "/"], 2, "the key {header:x-key} needs a client: --client-ip IP"),
+            (&["--pool", "web", "/../a"], 1, "/../a: the path climbs above the root; the gateway answers 400"),
+            (&["--pool", "web", "http://a@b/"], 1, "http://a@b/: it names a user; the gateway answers 400"),
+            (&["--pool", "web", "--raw-from", "/none/such"], 1, "/none/such: No such file or directory (os error 2)"),
+        ] {
+            let fault = answered(line).unwrap_err();
+            assert_eq!((if fault.is::<Usage>() { 2 } else { 1 }, format!("{fault:#}").as_str()), (code, said));
+        }
+    }
+
+    #[test]
+    fn literal_keys_are_read_a_line_and_written_a_line() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"/obj/0\n\n/obj/\xff1\r\n/obj/1").unwrap();
+        let out = answered(&["--pool", "web", "--raw-from", file.path().to_str().unwrap()]).unwrap();
+        let lines: Vec<_> = out.split('\n').collect();
+        assert_eq!(lines[..2], ["/obj/0\t127.0.0.1:9203", "\t-"]);
+        assert!(lines[2].starts_with("/obj/\u{fffd}1\r\t127.0.0.1:92"), "{}", lines[2]);
+        assert_eq!(lines[3..], ["/obj/1\t127.0.0.1:9200", ""]);
+    }
+
+    #[test]
+    fn k4_a_mistake_in_a_key_is_told_with_its_place() {
+        let text = FILE.replace("{arg:id}", "{arg:a}{arg:b}");
+        let report = config::parse_with("test.yaml", &text, compile).err().unwrap().to_string();
+        assert!(report.contains("test.yaml:12:21: pools.spread.balance.key: {arg:a}{arg:b}"), "{report}");
+        assert!(report.contains("{arg:a}&{arg:b}"), "{report}");
+    }
+}
