@@ -141,6 +141,42 @@ fn a_header_that_is_the_key_is_placed_like_the_literal_key() {
     }
 }
 
+/// Which origin each of 10,000 keys belongs to, in a pool of these.
+fn map(origins: &[&str]) -> Vec<String> {
+    let servers: Vec<Server> = origins.iter().map(|name| Server { name: (*name).to_owned(), weight: 1 }).collect();
+    let (_folder, file) = written(&config_of(&servers));
+    let keys: String = (0..10_000).map(|number| format!("/obj/{number}\n")).collect();
+    let told = String::from_utf8(key(&file, &["--raw-from", "-"], keys.as_bytes())).unwrap();
+    told.lines().map(|line| line.split('\t').nth(1).unwrap().to_owned()).collect()
+}
+
+const A: &str = "127.0.0.1:9001";
+const B: &str = "127.0.0.1:9002";
+const C: &str = "127.0.0.1:9003";
+const D: &str = "127.0.0.1:9004";
+
+#[test]
+fn b1_a_new_origin_takes_its_part_and_nothing_moves_between_the_others() {
+    let (before, after) = (map(&[A, B, C]), map(&[A, B, C, D]));
+    let moved: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+    assert!((2_000..3_000).contains(&moved.len()), "{}", moved.len());
+    assert!(moved.iter().all(|(_, after)| *after == D));
+}
+
+#[test]
+fn b2_removing_an_origin_moves_only_its_keys() {
+    let (before, after) = (map(&[A, B, C]), map(&[A, B]));
+    assert!(before.iter().zip(&after).all(|(before, after)| before == after || before == C));
+}
+
+#[test]
+fn b3_b4_the_order_of_the_file_means_nothing() {
+    assert_eq!(map(&[A, B, C]), map(&[C, B, A]));
+    let last = map(&[A, B, C, D]);
+    assert_eq!(map(&[D, A, B, C]), last);
+    assert_eq!(map(&[A, D, B, C]), last);
+}
+
 /// Keys of many URLs at once.
 fn keys(file: &Path, urls: &[&str]) -> Vec<String> {
     let told = key(file, &[&["--json", "--pool", "p"], urls].concat(), b"");
@@ -204,7 +240,7 @@ const PAIRS: [(&str, char, &str); 44] = [
 ];
 
 #[test]
-fn k1_k2_k3_what_is_the_same_has_one_key() {
+fn b11_k1_k2_k3_what_is_the_same_has_one_key() {
     let (_folder, file) = written(&web("balance: { key: \"{host}{path}{args}\" }"));
     let urls: Vec<&str> = PAIRS.iter().flat_map(|(left, _, right)| [*left, *right]).collect();
     for (pair, (left, same, right)) in keys(&file, &urls).chunks(2).zip(PAIRS) {
