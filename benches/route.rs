@@ -1,7 +1,7 @@
 //! How long does it take to find a request's route, among 10, 100 and 1,000?
 //!
-//! `hosts`: each route has a host of its own. `prefixes`: all share one host. `regexes`: the same with a regex each,
-//! the only kind whose time grows with the number of routes; the request belongs to the last one asked.
+//! `hosts`: each route has a host of its own. `prefixes`: all share one host. `regexes`: the same with a regex each.
+//! `open regexes`: regexes that could begin with anything, the only kind whose time grows with their number.
 
 use std::hint::black_box;
 
@@ -35,16 +35,12 @@ fn benches(c: &mut Criterion) {
     measure(c, "hosts", of_host, "shop-7.example.com", "/service-7/api/items/42");
     let of_prefix = |index| matches("*.example.com".to_owned(), prefix(index));
     measure(c, "prefixes", of_prefix, "shop.example.com", "/service-7/api/items/42");
-    // The longer are asked first.
-    let of_regex =
-        |index| PathMatch::Regex(format!("/service-{index}/[a-z]+/[0-9]+{}", "x?".repeat((index != 7).into())));
-    measure(
-        c,
-        "regexes",
-        |index| matches("*.example.com".to_owned(), of_regex(index)),
-        "shop.example.com",
-        "/service-7/items/42",
-    );
+    let regex = |index| PathMatch::Regex(format!("/service-{index}/[a-z]+/[0-9]+"));
+    let of_regex = |index| matches("*.example.com".to_owned(), regex(index));
+    measure(c, "regexes", of_regex, "shop.example.com", "/service-7/items/42");
+    let open = |index| PathMatch::Regex(format!("/[a-z]+/service-{index}"));
+    let of_open = |index| matches("*.example.com".to_owned(), open(index));
+    measure(c, "open regexes", of_open, "shop.example.com", "/items/service-7");
 }
 
 criterion_group!(all, benches);

@@ -1,38 +1,32 @@
 //! Which routes of one host take this path, the most specific first?
 //!
-//! Prefixes are kept sorted, each with the longest other one it begins with. The last one not above a path, and its
-//! ancestors, are all that can match it: one binary search and a walk as long as prefixes are nested, however long
-//! the path is.
+//! Exact paths are hashed, prefixes and the beginnings of regexes nested: of however many, only those are looked at
+//! that the path begins with.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::iter;
 
 use regex::Regex;
 
 use super::condition::Conditions;
+use super::nested::Nested;
 use super::pattern::Path;
 
 /// The routes of one host.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     exact: HashMap<String, Ranked>,
-    prefixes: Vec<Prefix>,
+    /// Without a trailing slash.
+    prefixes: Nested<Ranked>,
+    /// The longest first.
     regexes: Vec<(Regex, Ranked)>,
+    /// Which of `regexes` can match what begins so, in their order.
+    starts: Nested<Vec<usize>>,
     any: Ranked,
 }
 
 /// Places of routes in the configuration, the most specific first.
 pub(super) type Ranked = Vec<usize>;
-
-#[derive(Debug)]
-struct Prefix {
-    /// Without a trailing slash.
-    text: String,
-    /// The longest other prefix this text begins with.
-    parent: Option<usize>,
-    routes: Ranked,
-}
 
 impl Paths {
     /// Sorts `entries` (route and path) by path and rank. Pairs of routes that nothing sets apart go to `ties`, the
@@ -49,51 +43,45 @@ impl Paths {
                 Path::Any => &mut any,
                 Path::Exact(path) => exact.entry(path).or_default(),
                 Path::Prefix(prefix) => prefixes.entry(prefix).or_default(),
-                Path::Regex(regex) => {
+                Path::Regex { regex, start } => {
                     let longest_first = (Reverse(regex.as_str().len()), regex.as_str().to_owned());
-                    &mut regexes.entry(longest_first).or_insert_with(|| (regex, Vec::new())).1
+                    &mut regexes.entry(longest_first).or_insert_with(|| (regex, start, Vec::new())).2
                 }
             };
             same.push(route);
         }
-        let groups = exact.values_mut().chain(prefixes.values_mut()).chain(regexes.values_mut().map(|it| &mut it.1));
+        let groups = exact.values_mut().chain(prefixes.values_mut()).chain(regexes.values_mut().map(|it| &mut it.2));
         groups.chain([&mut any]).for_each(|group| rank(group, conditions, ties));
-        Self { exact, prefixes: nested(prefixes), regexes: regexes.into_values().collect(), any }
+        let mut starts: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, (_, start, _)) in regexes.values().enumerate() {
+            starts.entry(start.clone()).or_default().push(place);
+        }
+        Self {
+            exact,
+            prefixes: Nested::build(prefixes, |routes, _| routes),
+            regexes: regexes.into_values().map(|(regex, _, routes)| (regex, routes)).collect(),
+            starts: Nested::build(starts, merged),
+            any,
+        }
     }
 
     /// Groups of routes that take `path`, the most specific first.
     pub(super) fn matching(&self, path: &str) -> impl Iterator<Item = &Ranked> {
         let exact = self.exact.get(path);
-        let mut next = self.prefixes.partition_point(|prefix| prefix.text.as_str() <= path).checked_sub(1);
-        let prefixes = iter::from_fn(move || {
-            let prefix = self.prefixes.get(next?)?;
-            next = prefix.parent;
-            Some(prefix)
-        });
-        let covering = prefixes.filter(move |prefix| prefix.covers(path)).map(|prefix| &prefix.routes);
-        let regexes = self.regexes.iter().filter(move |(regex, _)| regex.is_match(path)).map(|(_, routes)| routes);
-        exact.into_iter().chain(covering).chain(regexes).chain([&self.any])
+        let by_segment = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        let covering = self.prefixes.beginning(path).filter(move |(rest, _)| by_segment(rest)).map(|(_, it)| it);
+        let possible = self.starts.beginning(path).next().into_iter().flat_map(|(_, places)| places);
+        let regexes = possible.filter_map(|place| self.regexes.get(*place));
+        let matched = regexes.filter(move |(regex, _)| regex.is_match(path)).map(|(_, routes)| routes);
+        exact.into_iter().chain(covering).chain(matched).chain([&self.any])
     }
 }
 
-impl Prefix {
-    /// Is `path` this prefix, or below it?
-    fn covers(&self, path: &str) -> bool {
-        path.strip_prefix(&self.text).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-}
-
-/// Finds each prefix's parent: in sorted order, the open ones are a stack.
-fn nested(sorted: BTreeMap<String, Ranked>) -> Vec<Prefix> {
-    let mut prefixes: Vec<Prefix> = Vec::with_capacity(sorted.len());
-    for (text, routes) in sorted {
-        let mut parent = prefixes.len().checked_sub(1);
-        while let Some(open) = parent.and_then(|at| prefixes.get(at)).filter(|open| !text.starts_with(&open.text)) {
-            parent = open.parent;
-        }
-        prefixes.push(Prefix { text, parent, routes });
-    }
-    prefixes
+/// What can match a longer beginning is its own and all that can match a shorter one.
+fn merged(mut own: Vec<usize>, shorter: Option<&Vec<usize>>) -> Vec<usize> {
+    own.extend(shorter.into_iter().flatten());
+    own.sort_unstable();
+    own
 }
 
 /// Sorts routes of one host and path, and notes those that are equally specific and can both match.

@@ -4,6 +4,7 @@
 //! slash, so that equal patterns are equal texts.
 
 use regex::Regex;
+use regex_syntax::hir::literal::Extractor;
 
 use crate::config::Invalid;
 use crate::config::route::PathMatch;
@@ -26,7 +27,12 @@ pub(super) enum Path {
     /// Any.
     Any,
     /// The whole path.
-    Regex(Regex),
+    Regex {
+        /// Anchored at both ends.
+        regex: Regex,
+        /// What every path it matches begins with.
+        start: String,
+    },
     /// This path and all below it, by whole segments; `/` is the empty text.
     Prefix(String),
     /// This one.
@@ -53,7 +59,7 @@ impl Path {
                 Ok(path) => Ok(Self::Prefix(path.trim_end_matches('/').to_owned())),
                 Err(why) => Err(("prefix", why)),
             },
-            Some(PathMatch::Regex(text)) => anchored(text).map(Self::Regex).map_err(|why| ("regex", why)),
+            Some(PathMatch::Regex(text)) => whole_path(text).map_err(|why| ("regex", why)),
         }
     }
 }
@@ -68,16 +74,19 @@ fn normal(written: &str) -> Result<String, Invalid> {
     Ok(merged.path.into_owned())
 }
 
-/// The whole path has to match.
-fn anchored(text: &str) -> Result<Regex, Invalid> {
-    let refused = |error: regex::Error| Invalid::new(format!("{text:?}"), said(&error));
+/// A regex that has to match the whole path.
+fn whole_path(text: &str) -> Result<Path, Invalid> {
+    let refused = |error: &dyn std::error::Error| Invalid::new(format!("{text:?}"), said(error));
     // On its own first: a text such as `a)(b` would be whole only inside our group.
-    Regex::new(text).map_err(refused)?;
-    Regex::new(&format!(r"\A(?:{text})\z")).map_err(refused)
+    let parsed = regex_syntax::parse(text).map_err(|error| refused(&error))?;
+    let regex = Regex::new(&format!(r"\A(?:{text})\z")).map_err(|error| refused(&error))?;
+    let literals = Extractor::new().extract(&parsed);
+    let start = literals.longest_common_prefix().and_then(|start| str::from_utf8(start).ok());
+    Ok(Path::Regex { regex, start: start.unwrap_or_default().to_owned() })
 }
 
 /// The last line of a regex error says it; those before draw the pattern over several lines.
-fn said(error: &regex::Error) -> String {
+fn said(error: &dyn std::error::Error) -> String {
     let whole = error.to_string();
     let last = whole.lines().last().unwrap_or_default();
     format!("not a regex: {}", last.trim_start_matches("error: "))
@@ -110,7 +119,7 @@ mod tests {
     #[test]
     fn a_regex_matches_the_whole_path() {
         let matches = |text: &str, it: &str| match path(&PathMatch::Regex(text.to_owned())) {
-            Ok(Path::Regex(regex)) => regex.is_match(it),
+            Ok(Path::Regex { regex, .. }) => regex.is_match(it),
             other => panic!("{other:?}"),
         };
         assert!(matches("/tran/[a-z]+", "/tran/x"));
@@ -118,6 +127,23 @@ mod tests {
         assert!(!matches("/tran", "/a/tran"));
         assert!(matches("/a|/ab", "/ab") && !matches("/a|/b", "/bc"));
         assert!(!matches("(?m)^/a$", "/a\n/b"));
+    }
+
+    #[test]
+    fn a_regex_says_what_its_paths_begin_with() {
+        let check = |text: &str, expected: &str| match path(&PathMatch::Regex(text.to_owned())) {
+            Ok(Path::Regex { start, .. }) => assert_eq!(start, expected, "{text}"),
+            other => panic!("{other:?}"),
+        };
+        check("/tran/[a-z-]+/.*", "/tran/");
+        check(r"/v1\.2/x?", "/v1.2/");
+        check("/a/(x|y)", "/a/");
+        check("/ab|/ac", "/a");
+        check("(?i)/a", "/");
+        check("/ab*", "/a");
+        check(".*/x", "");
+        check("", "");
+        check("[a&&b]", "");
     }
 
     #[test]
