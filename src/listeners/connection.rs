@@ -168,9 +168,8 @@ impl Connection {
     fn poll_send(&mut self, cx: &mut Context<'_>, more: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let sent = self.outbox.poll_send(cx, &self.socket, more);
         match sent {
-            Poll::Ready(Ok((left, taken))) => {
+            Poll::Ready(Ok(taken)) => {
                 self.writing.clear();
-                self.wire.note_sent(left);
                 Poll::Ready(Ok(taken))
             }
             Poll::Ready(Err(e)) => Poll::Ready(Err(e)),

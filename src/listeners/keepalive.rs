@@ -173,7 +173,7 @@ async fn close(socket: &TcpStream, wire: &Wire) {
     if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
         return;
     }
-    let in_the_middle = wire.wants_body() || !wire.is_heard();
+    let in_the_middle = wire.wants_body() || wire.broke_off();
     let _ = timeout(LINGER, read_on(socket, in_the_middle)).await;
 }
 

@@ -227,7 +227,7 @@ mod tests {
         }
 
         async fn all_closed(&self) {
-            timeout(SOON, self.connections.all_closed()).await.expect("connections close");
+            self.has(0).await;
         }
     }
 

@@ -48,13 +48,13 @@ impl Outbox {
         true
     }
 
-    /// One write of what waits, followed by `more`: bytes that left, and how many of them were of `more`.
+    /// One write of what waits, followed by `more`: how many bytes of `more` left.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
         socket: &TcpStream,
         more: &[IoSlice<'_>],
-    ) -> Poll<io::Result<(usize, usize)>> {
+    ) -> Poll<io::Result<usize>> {
         let mut slices = smallvec::SmallVec::<[IoSlice<'_>; SLICES]>::new();
         let waiting = self.waiting();
         if !waiting.is_empty() {
@@ -79,7 +79,7 @@ impl Outbox {
         if left == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
-        Poll::Ready(Ok((left, left.saturating_sub(waited))))
+        Poll::Ready(Ok(left.saturating_sub(waited)))
     }
 
     fn waiting(&self) -> &[u8] {

@@ -93,6 +93,20 @@ fn hup_and_usr2_do_not_end_the_process() {
 }
 
 #[test]
+fn usr1_opens_the_access_log_anew() {
+    let (_a, gateway) = with_drain("{ lame_duck: 0s, timeout: 1s }");
+    assert_eq!(gateway.get("/before").status, 200);
+    gateway.await_log(1);
+    std::fs::rename(gateway.path("access.log"), gateway.path("access.log.1")).unwrap();
+    gateway.signal(Signal::SIGUSR1);
+    eventually("a new file", || gateway.path("access.log").exists().then_some(()));
+    assert_eq!(gateway.get("/after").status, 200);
+    assert_eq!(gateway.logged("/after")["status"], 200);
+    let old = std::fs::read_to_string(gateway.path("access.log.1")).unwrap();
+    assert!(old.contains("/before") && !old.contains("/after"), "{old}");
+}
+
+#[test]
 fn a_port_that_is_taken_is_an_error_of_the_start() {
     let a = rig::origin("a");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -53,12 +53,10 @@ pub struct Wire {
     /// Bytes handed to Pingora since the connection began, and those of them that finished requests used up.
     received: AtomicU64,
     eaten: AtomicU64,
-    sent: AtomicU64,
     heard: AtomicBool,
     body_wanted: AtomicBool,
     requests: AtomicU32,
     serving: AtomicU32,
-    close: AtomicBool,
     reset: AtomicBool,
     turn: Mutex<Turn>,
 }
@@ -138,18 +136,12 @@ impl Wire {
         self.turn.lock().end(used);
     }
 
-    /// Whether the answer under way must be the connection's last: drain, age, number of requests, or a hook's wish.
+    /// Whether the answer under way must be the connection's last: drain, age, or number of requests.
     pub fn must_close(&self) -> bool {
         let limits = self.limits();
-        self.close.load(Relaxed)
-            || self.home.draining.load(Relaxed)
+        self.home.draining.load(Relaxed)
             || self.requests.load(Relaxed) >= limits.keepalive_requests
-            || limits.max_age.is_some_and(|age| self.age() >= age)
-    }
-
-    /// Makes the answer under way the connection's last.
-    pub fn close_after_answer(&self) {
-        self.close.store(true, Relaxed);
+            || limits.max_age.is_some_and(|age| self.opened.elapsed() >= age)
     }
 
     /// The answer was cut short: the connection ends in a reset, so that no client takes the part for the whole.
@@ -177,24 +169,9 @@ impl Wire {
         self.h2.load(Relaxed)
     }
 
-    /// How long the connection has been open.
-    pub fn age(&self) -> Duration {
-        self.opened.elapsed()
-    }
-
-    /// Requests that reached a hook on this connection, the current one included.
-    pub fn requests(&self) -> u32 {
-        self.requests.load(Relaxed)
-    }
-
     /// When the first byte of the current request came (HTTP/1).
     pub fn began(&self) -> Option<std::time::Instant> {
         self.turn.lock().began().map(Instant::into_std)
-    }
-
-    /// Bytes received and sent since the connection began.
-    pub fn traffic(&self) -> (u64, u64) {
-        (self.received.load(Relaxed), self.sent.load(Relaxed))
     }
 }
 
@@ -209,12 +186,10 @@ impl Wire {
             h2: AtomicBool::new(false),
             received: AtomicU64::new(0),
             eaten: AtomicU64::new(0),
-            sent: AtomicU64::new(0),
             heard: AtomicBool::new(false),
             body_wanted: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             serving: AtomicU32::new(0),
-            close: AtomicBool::new(false),
             reset: AtomicBool::new(false),
             turn: Mutex::new(Turn::new(limits)),
         })
@@ -250,11 +225,6 @@ impl Wire {
             return;
         }
         self.turn.lock().take(bytes, self.is_heard());
-    }
-
-    /// `bytes` left for the client.
-    pub fn note_sent(&self, bytes: usize) {
-        self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Other limits hold from now on (HTTP/2, which has no turns).
@@ -306,6 +276,11 @@ impl Wire {
     /// Notes what is wrong with the current request; the first finding stands.
     pub fn set_fault(&self, fault: Fault) {
         self.turn.lock().blame(fault);
+    }
+
+    /// Whether a request broke off before any hook saw it.
+    pub fn broke_off(&self) -> bool {
+        !self.is_heard() && self.turn.lock().began().is_some()
     }
 
     /// Why a request ended before any hook saw it: `None` when nothing of it came. What Pingora calls malformed may
