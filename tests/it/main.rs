@@ -9,10 +9,24 @@
     reason = "a test that cannot go on fails, and it measures real time"
 )]
 
+mod answers_on_the_wire;
+mod connections_to_origins;
+mod doors_and_routes;
+mod drains;
+mod forwarding;
+mod http2_prior_knowledge;
+mod key_of_a_request;
+mod keys_stay;
 mod offline;
+mod on_record;
 mod origin_does_as_told;
+mod origins_fail;
 mod placement;
+mod reloads;
+mod requests_on_the_wire;
 #[allow(dead_code, unused_imports, reason = "the rig is whole, whatever part today's tests use")]
 mod rig;
+mod ring_of_nginx;
 mod signals;
 mod slow_clients;
+mod tries;

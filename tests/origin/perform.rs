@@ -90,7 +90,11 @@ fn content(client: &Client, received: &Incoming, body: &Body) -> Vec<u8> {
     match body {
         Body::Name => client.stage.name.clone().into_bytes(),
         Body::Text(text) => text.clone().into_bytes(),
-        Body::Size(size) => b"0123456789abcdef".iter().copied().cycle().take(*size).collect(),
+        Body::Size(size) => {
+            let mut bytes = b"0123456789abcdef".repeat(size.div_ceil(16));
+            bytes.truncate(*size);
+            bytes
+        }
         Body::Received => received.kept.clone().unwrap_or_default(),
         Body::Digest => received.sha256().into_bytes(),
         Body::Drip { .. } => Vec::new(),

@@ -73,6 +73,20 @@ impl Setup {
 
     /// Starts it and waits until it is ready.
     pub(crate) fn start(self) -> Gateway {
+        self.run(|_| (), |_| ()).0
+    }
+
+    /// Prepares its folder first.
+    pub(crate) fn start_with(self, first: impl Fn(&Path)) -> Gateway {
+        self.run(first, |_| ()).0
+    }
+
+    /// Starts it, does something with its first listener's address at once, and then waits until it is ready.
+    pub(crate) fn start_and<T>(self, then: impl Fn(SocketAddr) -> T) -> (Gateway, T) {
+        self.run(|_| (), then)
+    }
+
+    fn run<T>(self, first: impl Fn(&Path), then: impl Fn(SocketAddr) -> T) -> (Gateway, T) {
         let mut setup = self;
         for _ in 0..10 {
             let folder = TempDir::new().unwrap();
@@ -81,11 +95,13 @@ impl Setup {
             let mut addresses: Vec<SocketAddr> = reserved.iter().map(|l| l.local_addr().unwrap()).collect();
             let admin = addresses.pop().unwrap();
             setup.write(folder.path(), &addresses, admin);
+            first(folder.path());
             reserved.clear();
-            let process = run(folder.path());
+            let process = launch(folder.path());
             let mut gateway = Gateway { setup, listeners: addresses, admin, process, folder };
+            let found = then(gateway.address());
             if gateway.becomes_ready() {
-                return gateway;
+                return (gateway, found);
             }
             setup = gateway.setup;
         }
@@ -126,7 +142,7 @@ impl Setup {
     }
 }
 
-fn run(folder: &Path) -> Process {
+fn launch(folder: &Path) -> Process {
     let mut command = program(folder, &["run"]);
     let output = folder.join("output");
     let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
@@ -177,7 +193,8 @@ impl Gateway {
 
     /// One request to the admin address.
     pub(crate) fn admin(&self, method: &str, target: &str) -> Answer {
-        Client::new(self.admin).send(&Ask::new(method, target)).unwrap()
+        let ask = Ask::new(method, target).header("Host", &self.admin.to_string());
+        Client::new(self.admin).send(&ask).unwrap()
     }
 
     pub(crate) fn metrics(&self) -> Metrics {

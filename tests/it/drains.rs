@@ -1,0 +1,121 @@
+//! How does the process leave? What runs is finished, what is new is told to go elsewhere, and nothing is lost.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::rig::{self, Ask, Client, Gateway, Origin, on};
+
+const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+
+fn one(drain: &str) -> (Origin, Gateway) {
+    let a = rig::origin("a");
+    let gateway = rig::gateway(POOL).process("drain", drain).origins([&a]).start();
+    (a, gateway)
+}
+
+fn ready(gateway: &Gateway) -> Option<u16> {
+    Client::new(gateway.admin).send(&Ask::get("/readyz")).ok().map(|answer| answer.status)
+}
+
+#[test]
+fn u5_an_idle_process_leaves_at_once() {
+    let (_a, mut gateway) = one("{ lame_duck: 0s, timeout: 10s }");
+    let start = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(gateway.exit(), 0);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
+    let (a, mut gateway) = one("{ lame_duck: 1500ms, timeout: 10s }");
+    a.script([on("/held").hold("leaving").answer(200)]);
+    let address = gateway.address();
+    assert_eq!(gateway.get("/before").status, 200);
+    let held = std::thread::spawn(move || Client::new(address).get("/held").status);
+    a.await_held("leaving", 1);
+    let start = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    rig::eventually("/readyz says it leaves", || (ready(&gateway) == Some(503)).then_some(()));
+    assert_eq!(gateway.get("/lame").status, 200);
+    assert!(start.elapsed() < Duration::from_millis(1400), "too slow to tell: {:?}", start.elapsed());
+    rig::eventually("the listener is closed", || rig::Raw::connect(address).is_err().then_some(()));
+    assert!(start.elapsed() >= Duration::from_millis(1000), "{:?}", start.elapsed());
+    assert_eq!(ready(&gateway), Some(503));
+    a.release("leaving");
+    assert_eq!(held.join().unwrap(), 200);
+    assert_eq!(gateway.exit(), 0);
+    let logged: Vec<String> = gateway.log().iter().map(|line| line["uri"].to_string()).collect();
+    assert!(logged.iter().any(|uri| uri.contains("/held")), "{logged:?}");
+}
+
+#[test]
+fn u4_idle_connections_are_told_and_running_requests_cut_only_at_the_time_out() {
+    let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 1s }");
+    a.script([on("/held").hold("never").answer(200)]);
+    let address = gateway.address();
+    let mut idle = rig::raw(address);
+    idle.send("GET /idle HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert!(!idle.answer().closes());
+    let held = std::thread::spawn(move || Client::new(address).send(&Ask::get("/held")).map(|answer| answer.status));
+    a.await_held("never", 1);
+    let start = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    rig::eventually("the listener is closed", || rig::Raw::connect(address).is_err().then_some(()));
+    idle.send("GET /last HTTP/1.1\r\nHost: t\r\n\r\n");
+    let last = idle.answer();
+    assert_eq!((last.status, last.closes()), (200, true), "{last:?}");
+    assert_eq!(gateway.exit(), 0);
+    assert!((Duration::from_millis(900)..Duration::from_secs(6)).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!(held.join().unwrap().is_err());
+}
+
+#[test]
+fn a_second_term_or_an_int_leaves_now() {
+    for second in [Signal::SIGTERM, Signal::SIGINT] {
+        let (a, mut gateway) = one("{ lame_duck: 30s, timeout: 30s }");
+        a.script([on("/held").hold("never").answer(200)]);
+        let address = gateway.address();
+        let held = std::thread::spawn(move || Client::new(address).send(&Ask::get("/held")).is_err());
+        a.await_held("never", 1);
+        gateway.signal(Signal::SIGTERM);
+        rig::eventually("it leaves", || (ready(&gateway) == Some(503)).then_some(()));
+        let start = Instant::now();
+        gateway.signal(second);
+        assert_eq!(gateway.exit(), 130);
+        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(held.join().unwrap());
+    }
+}
+
+#[test]
+fn p8_nothing_is_lost_when_a_gateway_leaves_under_load() {
+    let (_a, mut gateway) = one("{ lame_duck: 1s, timeout: 10s }");
+    let address = gateway.address();
+    let load = rig::load(address).clients(10).rate(400.0).start();
+    load.further(200);
+    gateway.signal(Signal::SIGTERM);
+    rig::eventually("it leaves", || (ready(&gateway) == Some(503)).then_some(()));
+    // What a balancer does: no new connections, those that are open go on.
+    let tally = load.stop();
+    tally.assert_all_good();
+    assert_eq!(gateway.exit(), 0);
+}
+
+#[test]
+fn b26_removing_an_origin_lets_its_answers_finish() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    let drip = rig::Body::Drip { piece: "0123456789".to_owned(), every_ms: 20, times: 50 };
+    a.script([on("*").then(rig::answer(200).body(drip).into())]);
+    let mut gateway = rig::gateway(POOL).origins([&a]).start();
+    let address = gateway.address();
+    let slow = std::thread::spawn(move || Client::new(address).get("/slow"));
+    a.await_requests("/slow", 1);
+    gateway.change(&POOL.replace("$origins", &format!("[{{ address: \"{}\", name: b }}]", b.address)));
+    let answer = slow.join().unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, 500));
+    a.forget();
+    assert_eq!(gateway.get("/new").origin(), "b");
+    assert_eq!(a.served(), 0);
+}

@@ -1,0 +1,86 @@
+//! Do HTTP/2 clients and origins without TLS get what HTTP/1 ones get?
+
+use crate::rig::{self, Ask, Close, Door, Step, on};
+
+const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+
+#[test]
+fn a_listener_with_h2c_takes_both_protocols() {
+    let a = rig::origin("a");
+    let gateway = rig::gateway(POOL).listener("h2c: true").origins([&a]).start();
+    let asks: Vec<Ask> = (0..20).map(|n| Ask::get(&format!("/{n}"))).collect();
+    for answer in rig::h2c(gateway.address(), &asks) {
+        let answer = answer.unwrap();
+        assert_eq!((answer.status, answer.origin()), (200, "a"));
+    }
+    assert_eq!(gateway.get("/old").status, 200);
+    assert_eq!(gateway.logged("/3")["protocol"], "HTTP/2.0");
+    assert_eq!(gateway.logged("/old")["protocol"], "HTTP/1.1");
+    let request = &a.requests()[0];
+    assert!(request.headers.iter().any(|(n, v)| n.eq_ignore_ascii_case("host") && v == "test"), "{request:?}");
+}
+
+/// <https://github.com/cloudflare/pingora/issues/935>: the empty frame at the end became a second chunk end, which the
+/// origin read as the start of the next request.
+#[test]
+fn p935_a_body_that_ends_with_an_empty_frame_ends_once() {
+    let a = rig::origin("a");
+    let gateway = rig::gateway(POOL).process("threads", "1").listener("h2c: true").origins([&a]).start();
+    for n in 0..10 {
+        let target = format!("/{n}");
+        let answers = rig::h2c(gateway.address(), &[Ask::new("POST", &target).body("hello")]);
+        assert_eq!(answers[0].as_ref().unwrap().status, 200);
+    }
+    let requests = a.requests();
+    assert_eq!(requests.len(), 10);
+    assert!(requests.iter().all(|request| request.body_bytes == 5 && request.complete), "{requests:?}");
+    let served: Vec<usize> = a.seen().iter().map(|c| c.requests.len()).filter(|n| *n > 0).collect();
+    assert_eq!(served, [10], "the origin's connection was not reused cleanly");
+}
+
+#[test]
+fn an_h2c_pool_is_spoken_to_in_http_2() {
+    let a = rig::origin("a");
+    let text = "pools: { p: { protocol: h2c, balance: { key: \"{path}\" }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins([&a]).start();
+    let answer = gateway.ask(&Ask::new("POST", "/x?y").body("abc"));
+    assert_eq!((answer.status, answer.origin()), (200, "a"));
+    let request = &a.requests()[0];
+    assert!(request.line.starts_with("POST http://") && request.line.ends_with("/x?y HTTP/2"), "{}", request.line);
+    assert_eq!((request.body_bytes, request.complete), (3, true));
+}
+
+/// A whole POST was sent: it may have been processed, so it is never sent again.
+#[test]
+fn b43_a_post_is_not_sent_again_when_the_origin_answers_nonsense() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    for origin in [&a, &b] {
+        origin.script([
+            on("/frame").then(Step::Send(b"\0\0\x03\x08\0\0\0\0\0bad".to_vec())).then(Step::Hang),
+            on("/goaway")
+                .then(Step::Send(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec()))
+                .then(Step::End(Close::Fin)),
+            on("/rst").then(Step::End(Close::Rst)),
+        ]);
+    }
+    let text = "pools: { p: { protocol: h2c, balance: { key: \"{path}\" }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins([&a, &b]).start();
+    for target in ["/frame", "/goaway", "/rst"] {
+        let answer = gateway.ask(&Ask::new("POST", target).body("abc"));
+        assert_eq!(answer.status, 502, "{target}: {answer:?}");
+        let count = |origin: &rig::Origin| origin.requests().iter().filter(|r| r.line.contains(target)).count();
+        assert_eq!(count(&a) + count(&b), 1, "{target}");
+    }
+}
+
+#[test]
+fn a_refused_h2c_origin_is_walked_past() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    let text = "pools: { p: { protocol: h2c, balance: { key: \"{path}\" }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins([&a, &b]).start();
+    a.door(Door::Refuse);
+    for n in 0..20 {
+        let answer = gateway.ask(&Ask::new("POST", &format!("/{n}")).body("abc"));
+        assert_eq!((answer.status, answer.origin()), (200, "b"));
+    }
+}

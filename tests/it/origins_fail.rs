@@ -1,0 +1,286 @@
+//! What happens to clients when origins die, hang or say they are unwell? Nothing they can see, while one is left.
+
+use std::time::{Duration, Instant};
+
+use crate::rig::{self, Door, Gateway, Origin, Step, answer, keys, map, on};
+
+const HEALTH: &str =
+    "health: { probe: { interval: 200ms, timeout: 200ms, http: { path: /healthz }, rise: 2, fall: 2 }, $more }";
+
+fn pool(more: &str) -> String {
+    let health = HEALTH.replace("$more", more).replace(", }", " }");
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {health}, origins: $origins }} }}\n")
+}
+
+fn three(more: &str) -> (Vec<Origin>, Gateway) {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    let gateway = rig::gateway(&pool(more)).origins(&all).start();
+    (all, gateway)
+}
+
+fn unwell(origin: &Origin) {
+    origin.script([on("/healthz").answer(500)]);
+}
+
+fn statuses(gateway: &Gateway, count: usize) -> Vec<u16> {
+    let mut client = gateway.client();
+    keys(count).iter().map(|key| client.get(key).status).collect()
+}
+
+fn all_good(gateway: &Gateway, count: usize) -> bool {
+    statuses(gateway, count).iter().all(|status| *status == 200)
+}
+
+#[test]
+fn b16_every_key_is_served_while_one_origin_is_healthy() {
+    let mut all: Vec<Origin> = ["heavy", "b", "c"].map(rig::origin).into();
+    let list = "[{ address: \"$heavy\", name: heavy, weight: 10 }, { address: \"$b\", name: b }, { address: \"$c\", name: c }]";
+    let gateway = rig::gateway(&pool("").replace("$origins", list)).origins(&all).start();
+    all[0].kill();
+    let during = map(gateway.address(), &keys(1000));
+    gateway.await_state("p", "heavy", "down");
+    let after = map(gateway.address(), &keys(10_000));
+    assert!(after.values().all(|origin| origin == "b" || origin == "c"));
+    assert!(during.iter().all(|(key, origin)| after[key] == *origin), "a key moved twice");
+}
+
+#[test]
+fn b28_b29_a_reload_sends_nothing_to_an_origin_known_to_be_dead() {
+    let (all, mut gateway) = three("");
+    let d = rig::origin("d");
+    all[0].door(Door::Refuse);
+    gateway.await_state("p", "a", "down");
+    let text = pool("");
+    let route = format!("{text}routes: [ {{ name: other, pool: p, forwarded: {{ forwarded: on }} }} ]\n");
+    let list = "[{ address: \"$a\", name: a, weight: 2 }, { address: \"$b\", name: b }, { address: \"$c\", name: c }]";
+    let weight = text.replace("$origins", list);
+    gateway.knows([&d]);
+    for (what, changed) in [("a route", route), ("a weight", weight), ("an origin more", text)] {
+        gateway.change(&changed);
+        assert_eq!(gateway.origin("p", "a")["state"], "down", "after a change of {what}");
+        let metrics = gateway.metrics();
+        let before = metrics.sum("moorgate_attempts_total", &[("origin", "a")]);
+        assert!(all_good(&gateway, 300));
+        let tried = gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]) - before;
+        assert!(tried < 0.5, "{tried} tries at the dead origin after a change of {what}");
+    }
+}
+
+#[test]
+fn b30_every_origin_is_probed_after_each_change() {
+    let (all, mut gateway) = three("");
+    let d = rig::origin("d");
+    gateway.knows([&d]);
+    let without = "[{ address: \"$a\", name: a }, { address: \"$b\", name: b }, { address: \"$c\", name: c }]";
+    for n in 0..10 {
+        let with_d = n % 2 == 0;
+        let text = if with_d { pool("") } else { pool("").replace("$origins", without) };
+        gateway.change(&text);
+        for origin in all.iter().chain(with_d.then_some(&d)) {
+            origin.forget();
+            origin.await_requests("/healthz", 1);
+        }
+    }
+}
+
+#[test]
+fn b32_a_newcomer_gets_no_request_before_it_has_passed_its_probes() {
+    let (_all, mut gateway) = three("");
+    let d = rig::origin("d");
+    d.script([on("/healthz").answer(503)]);
+    gateway.knows([&d]);
+    let told = gateway.change(&pool(""));
+    assert_eq!(told["joining"]["p"], serde_json::json!(["d"]));
+    assert!(all_good(&gateway, 500));
+    d.await_requests("/healthz", 5);
+    assert_eq!((d.served(), gateway.origin("p", "d")["state"].clone()), (0, "joining".into()));
+    d.script([]);
+    gateway.await_state("p", "d", "up");
+    assert!(all_good(&gateway, 500));
+    assert!(d.served() > 50, "{}", d.served());
+}
+
+#[test]
+fn b33_the_first_request_does_not_wait_for_a_probe() {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    for origin in &all {
+        origin.script([on("/healthz").hold("first probe").answer(200)]);
+    }
+    let text = pool("").replace("interval: 200ms, timeout: 200ms", "interval: 30s, timeout: 2s");
+    let setup = rig::gateway(&text).origins(&all);
+    let gateway = setup.start_and(|listener| {
+        let start = Instant::now();
+        let answer = rig::eventually("the first answer", || rig::Client::new(listener).send(&rig::Ask::get("/")).ok());
+        assert_eq!(answer.status, 200);
+        start.elapsed()
+    });
+    assert!(gateway.1 < Duration::from_secs(2), "{:?}", gateway.1);
+}
+
+#[test]
+fn b35_a_hanging_origin_is_shown_and_left_alone() {
+    let (all, gateway) = three("");
+    all[0].door(Door::Hang);
+    all[0].close_idle(rig::Close::Fin);
+    let state = rig::eventually("a is out", || {
+        let origin = gateway.origin("p", "a");
+        (origin["state"] != "up").then_some(origin)
+    });
+    assert_eq!(state["state"], "down", "{state}");
+    assert!(state["why"].as_str().is_some_and(|why| !why.is_empty()), "{state}");
+    let before = gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]);
+    assert!(all_good(&gateway, 300));
+    assert!(gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]) - before < 0.5);
+}
+
+#[test]
+fn b37_a_broken_healthz_takes_nothing_down() {
+    let (all, gateway) = three("");
+    let before = map(gateway.address(), &keys(200));
+    all.iter().for_each(unwell);
+    for origin in &all {
+        origin.forget();
+        origin.await_requests("/healthz", 6);
+    }
+    assert_eq!(map(gateway.address(), &keys(200)), before);
+    assert!(all.iter().all(|origin| gateway.origin("p", &origin.name)["state"] != "down"));
+    assert!(gateway.metrics().sum("moorgate_pool_short", &[("pool", "p")]) > 0.5);
+}
+
+#[test]
+fn b38_when_all_are_gone_keep_tries_and_fail_says_so_at_once() {
+    for (mode, keep) in [("panic: keep", true), ("panic: fail", false)] {
+        let (all, gateway) = three(mode);
+        for origin in &all {
+            origin.door(Door::Refuse);
+        }
+        for origin in &all {
+            gateway.await_state("p", &origin.name, "down");
+        }
+        let start = Instant::now();
+        let answer = gateway.get("/x");
+        if keep {
+            assert_eq!(answer.status, 502, "{answer:?}");
+        } else {
+            assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+            assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        }
+        assert_eq!(gateway.logged("/x")["error"], if keep { "connect_refused" } else { "no_origin" });
+        all[1].door(Door::Open);
+        if keep {
+            assert_eq!(gateway.get("/y").origin(), "b", "the first that answers is in at once");
+        }
+        gateway.await_state("p", "b", "up");
+        assert!(all_good(&gateway, 50));
+    }
+}
+
+#[test]
+fn b38_with_one_left_neither_mode_fails_a_request() {
+    for mode in ["panic: keep", "panic: fail"] {
+        let (all, gateway) = three(mode);
+        all[0].door(Door::Refuse);
+        all[1].door(Door::Refuse);
+        assert!(all_good(&gateway, 200), "{mode}: before they are out");
+        gateway.await_state("p", "a", "down");
+        gateway.await_state("p", "b", "down");
+        assert!(all_good(&gateway, 200), "{mode}");
+    }
+}
+
+#[test]
+fn b39_soft_evidence_never_takes_out_more_than_the_floor_allows() {
+    let (all, gateway) = three("min_healthy: 50%");
+    let out = || all.iter().filter(|origin| gateway.origin("p", &origin.name)["state"] == "down").count();
+    unwell(&all[0]);
+    gateway.await_state("p", "a", "down");
+    unwell(&all[1]);
+    gateway.await_state("p", "b", "kept");
+    assert_eq!(out(), 1);
+    assert!(all_good(&gateway, 200));
+    unwell(&all[2]);
+    rig::eventually("nobody is out when all are bad", || (out() == 0).then_some(()));
+    assert!(all_good(&gateway, 200));
+}
+
+#[test]
+fn h2_t2_a_killed_origin_costs_no_request_and_returns() {
+    let (mut all, gateway) = three("");
+    let load = rig::load(gateway.address()).rate(400.0).start();
+    load.further(200);
+    all[0].kill();
+    gateway.await_state("p", "a", "down");
+    load.further(200);
+    all[0].restart();
+    gateway.await_state("p", "a", "up");
+    rig::eventually("requests on it again", || (all[0].served() > 0).then_some(()));
+    load.further(100);
+    let tally = load.stop();
+    tally.assert_all_good();
+}
+
+#[test]
+fn h6_a_gateway_that_was_stopped_blames_nobody() {
+    let (all, gateway) = three("");
+    let ejections = || gateway.metrics().sum("moorgate_ejections_total", &[]);
+    gateway.signal(nix::sys::signal::Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(3));
+    gateway.signal(nix::sys::signal::Signal::SIGCONT);
+    for origin in &all {
+        origin.forget();
+        origin.await_requests("/healthz", 2);
+    }
+    assert!(ejections() < 0.5);
+    assert!(all.iter().all(|origin| gateway.origin("p", &origin.name)["state"] == "up"));
+}
+
+#[test]
+fn a_slow_start_of_an_answer_is_504_and_says_so() {
+    let a = rig::origin("a");
+    a.script([on("/hang").then(Step::Hang), on("/early").then(answer(200).body(rig::Body::Size(3)).into())]);
+    let text =
+        "pools: { p: { balance: { key: \"{path}\" }, timeouts: { connect: 50ms, read: 100ms }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins([&a]).start();
+    let answer = gateway.get("/hang");
+    assert_eq!(answer.status, 504);
+    assert!(answer.header("proxy-status").unwrap().contains("http_response_timeout"), "{answer:?}");
+    let line = gateway.logged("/hang");
+    assert_eq!(
+        (&line["error"], &line["attempts"][0]["outcome"]),
+        (&"response_timeout".into(), &"response_timeout".into())
+    );
+    assert_eq!(gateway.get("/early").status, 200);
+}
+
+#[test]
+fn r2_after_an_outage_of_all_every_key_is_back_where_it_was() {
+    let mut all: Vec<Origin> = ["a", "b", "c", "d"].map(rig::origin).into();
+    let gateway = rig::gateway(&pool("")).origins(&all).start();
+    let before = map(gateway.address(), &keys(500));
+    all.iter_mut().for_each(Origin::kill);
+    rig::eventually("all are out", || {
+        let down = |origin: &Origin| gateway.origin("p", &origin.name)["state"] != "up";
+        all.iter().all(down).then_some(())
+    });
+    all.iter_mut().for_each(Origin::restart);
+    for origin in &all {
+        gateway.await_state("p", &origin.name, "up");
+    }
+    assert_eq!(map(gateway.address(), &keys(500)), before);
+}
+
+#[test]
+fn h2_a_frozen_origin_is_left_and_serves_again_when_it_thaws() {
+    let (all, gateway) = three("");
+    all[0].freeze();
+    let load = rig::load(gateway.address()).clients(4).rate(100.0).start();
+    gateway.await_state("p", "a", "down");
+    let before = gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]);
+    load.further(200);
+    let after = gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]);
+    assert!(after - before < 8.5, "{} tries after it was out", after - before);
+    all[0].thaw();
+    gateway.await_state("p", "a", "up");
+    load.stop();
+    assert!(all_good(&gateway, 100));
+}

@@ -1,0 +1,223 @@
+//! What does a changed file do to clients? Nothing but what it says; and a bad one changes nothing.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::rig::{self, Ask, Gateway, Origin, Step, keys, map, on};
+
+const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+
+fn two() -> (Vec<Origin>, Gateway) {
+    let all: Vec<Origin> = ["a", "b"].map(rig::origin).into();
+    let gateway = rig::gateway(POOL).origins(&all).start();
+    (all, gateway)
+}
+
+/// A file that differs from the others with other numbers.
+fn variant(n: u32) -> String {
+    format!("{POOL}routes: [ {{ name: r{n}, pool: p }} ]\n")
+}
+
+fn version(gateway: &Gateway) -> u64 {
+    gateway.status()["config"]["version"].as_u64().unwrap()
+}
+
+#[test]
+fn a_reload_says_what_it_did() {
+    let (_all, mut gateway) = two();
+    let first = version(&gateway);
+    let told = gateway.change(&variant(1));
+    assert_eq!((&told["result"], &told["version"]), (&"applied".into(), &(first + 1).into()), "{told}");
+    assert_eq!(told["digest"].as_str().map(str::len), Some(64), "{told}");
+    assert!(told["changed"].as_array().is_some_and(|changed| !changed.is_empty()), "{told}");
+    let again = gateway.reload();
+    assert_eq!((&again["result"], &again["version"]), (&"unchanged".into(), &(first + 1).into()), "{again}");
+    assert_eq!(gateway.get("/x").status, 200);
+    assert_eq!(gateway.logged("/x")["route"], "r1");
+}
+
+#[test]
+fn c1_a_signal_and_the_command_reload_too() {
+    let (_all, mut gateway) = two();
+    gateway.rewrite(&variant(1));
+    gateway.signal(Signal::SIGHUP);
+    rig::eventually("route r1", || {
+        (gateway.get("/x").status == 200 && gateway.metrics().sum("moorgate_requests_total", &[("route", "r1")]) > 0.5)
+            .then_some(())
+    });
+    gateway.rewrite(&variant(2));
+    let output = gateway.command(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(gateway.get("/two").status, 200);
+    assert_eq!(gateway.logged("/two")["route"], "r2");
+}
+
+#[test]
+fn c1_fifty_signals_become_few_reloads_and_the_last_file_wins() {
+    let (_all, mut gateway) = two();
+    let before = gateway.metrics().sum("moorgate_reloads_total", &[]);
+    for n in 1..=50 {
+        gateway.rewrite(&variant(n));
+        gateway.signal(Signal::SIGHUP);
+    }
+    rig::eventually("route r50", || {
+        gateway.get("/x");
+        (gateway.metrics().sum("moorgate_requests_total", &[("route", "r50")]) > 0.5).then_some(())
+    });
+    let reloads = gateway.metrics().sum("moorgate_reloads_total", &[]) - before;
+    assert!((1.0..=50.0).contains(&reloads), "{reloads}");
+}
+
+#[test]
+fn b36_a_pool_named_twice_is_refused_with_both_lines() {
+    let (_all, mut gateway) = two();
+    gateway.rewrite("pools:\n  p: { balance: { key: \"{path}\" }, origins: $origins }\n  p: { origins: $origins }\n");
+    let answer = gateway.admin("POST", "/reload");
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    let text = fs::read_to_string(gateway.path("moorgate.yaml")).unwrap();
+    let lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("  p:"))
+        .map(|(n, _)| (n + 1).to_string())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| answer.text().contains(line)), "{lines:?}: {}", answer.text());
+}
+
+#[test]
+fn b56_many_reloads_leave_a_tunnel_alone() {
+    let (all, mut gateway) = two();
+    for origin in &all {
+        let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
+        origin.script([on("/ws").then(Step::Send(switch)).then(Step::Echo)]);
+    }
+    let mut tunnel = rig::raw(gateway.address());
+    tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(tunnel.answer().status, 101);
+    let (pid, memory) = (gateway.pid(), resident(&gateway));
+    for n in 0..136 {
+        gateway.change(&variant(n));
+        tunnel.send("ping");
+        assert_eq!(tunnel.bytes(4), b"ping");
+    }
+    assert_eq!(gateway.pid(), pid);
+    assert!(resident(&gateway) < memory + (10 << 20), "{} after {memory}", resident(&gateway));
+    assert!(gateway.metrics().sum("moorgate_snapshots", &[]) < 2.5, "old snapshots pile up");
+}
+
+/// Bytes in memory.
+fn resident(gateway: &Gateway) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn b57_clients_notice_nothing_of_reloads() {
+    let (all, mut gateway) = two();
+    let load = rig::load(gateway.address())
+        .clients(20)
+        .rate(600.0)
+        .asking(|n| Ask::new("POST", &format!("/obj/{n}")).body(vec![b'x'; (n % 5000) as usize]))
+        .start();
+    for n in 0..60 {
+        gateway.change(&variant(n));
+        load.further(20);
+    }
+    let tally = load.stop();
+    tally.assert_all_good();
+    assert_eq!(all.iter().map(Origin::served).sum::<u64>(), tally.sent());
+}
+
+#[test]
+fn b58_one_bad_entry_and_nothing_is_applied() {
+    let (all, mut gateway) = two();
+    let (before, was) = (map(gateway.address(), &keys(100)), version(&gateway));
+    let text = format!(
+        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, origins: [\"{}\"] }} }}\n\
+         routes: [ {{ pool: p }}, {{ match: {{ path: {{ regex: \"/(\" }} }}, pool: p }}, {{ match: {{ hosts: [x] }}, pool: none }} ]\n",
+        all[0].address
+    );
+    gateway.rewrite(&text);
+    let answer = gateway.admin("POST", "/reload");
+    assert_eq!(answer.status, 422);
+    let told: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let paths: Vec<&str> = told["mistakes"].as_array().unwrap().iter().filter_map(|m| m["path"].as_str()).collect();
+    assert!(paths.iter().any(|path| path.starts_with("routes[1].match.path")), "{told}");
+    assert!(paths.iter().any(|path| path.starts_with("routes[2].pool")), "{told}");
+    assert_eq!(gateway.command(&["reload"]).status.code(), Some(1));
+    assert_eq!((map(gateway.address(), &keys(100)), version(&gateway)), (before, was));
+    assert!(gateway.metrics().sum("moorgate_reloads_total", &[("result", "refused")]) > 0.5);
+    assert!(gateway.metrics().sum("moorgate_config_drift", &[]) > 0.5);
+}
+
+#[test]
+fn b60_unreadable_files_change_nothing() {
+    let (all, mut gateway) = two();
+    let was = version(&gateway);
+    let file = gateway.path("moorgate.yaml");
+    let good = fs::read_to_string(&file).unwrap();
+    let bomb: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{}, *l{}]\n", n - 1, n - 1)).collect();
+    let contents: [(&str, Vec<u8>); 5] = [
+        ("empty", Vec::new()),
+        ("not UTF-8", b"version: 1\n\xff\xfe\n".to_vec()),
+        ("aliases", format!("l0: &l0 [x]\n{bomb}").into_bytes()),
+        ("cut inside a word", good.as_bytes()[..good.len() - 9].to_vec()),
+        ("huge", [good.as_bytes(), &vec![b'#'; 2 << 20]].concat()),
+    ];
+    for (what, bytes) in contents {
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(gateway.admin("POST", "/reload").status, 422, "{what}");
+    }
+    fs::remove_file(&file).unwrap();
+    assert_eq!(gateway.admin("POST", "/reload").status, 422, "missing");
+    fs::create_dir(&file).unwrap();
+    assert_eq!(gateway.admin("POST", "/reload").status, 422, "a folder");
+    fs::remove_dir(&file).unwrap();
+    assert!(gateway.running());
+    assert_eq!(version(&gateway), was);
+    assert_eq!(gateway.get("/x").status, 200);
+    let without = POOL.replace("$origins", "[{ address: \"$a\", name: a }]");
+    gateway.change(&without);
+    all[1].forget();
+    assert!(map(gateway.address(), &keys(50)).values().all(|origin| origin == "a"));
+    assert_eq!(all[1].served(), 0);
+}
+
+#[test]
+fn a_changed_process_section_is_refused_as_a_whole() {
+    let (_all, mut gateway) = two();
+    let was = version(&gateway);
+    gateway.rewrite(&variant(1));
+    let file = gateway.path("moorgate.yaml");
+    let changed = fs::read_to_string(&file).unwrap().replace("threads: 2", "threads: 1");
+    fs::write(&file, changed).unwrap();
+    let answer = gateway.admin("POST", "/reload");
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert!(answer.text().contains("process"), "{}", answer.text());
+    assert_eq!(version(&gateway), was);
+    let output = gateway.command(&["reload", "--keep-process"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(version(&gateway), was + 1);
+}
+
+#[test]
+fn p1_a_request_under_way_ends_on_the_configuration_it_began_with() {
+    let (all, mut gateway) = two();
+    for origin in &all {
+        origin.script([on("/held").hold("reload").answer(200)]);
+    }
+    let address = gateway.address();
+    let owner = map(address, &["/x".to_owned()]);
+    assert_eq!(owner.len(), 1);
+    let held = std::thread::spawn(move || rig::Client::new(address).get("/held").status);
+    let at = rig::eventually("it is held", || all.iter().find(|origin| origin.counts().in_flight == 1));
+    at.await_held("reload", 1);
+    let other = all.iter().find(|origin| origin.name != at.name).unwrap();
+    let list = format!("[{{ address: \"{}\", name: {} }}]", other.address, other.name);
+    gateway.change(&POOL.replace("$origins", &list));
+    at.release("reload");
+    assert_eq!(held.join().unwrap(), 200);
+}
