@@ -3,6 +3,8 @@
 //! Everything that can fail does so before the process says that it is ready: the file, the sockets, the logs, the
 //! shards. Nothing is written to standard output unless the access log goes there.
 
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +22,8 @@ use crate::config::process::{self, Process};
 use crate::config::units::{Auto, Off};
 use crate::config::{self, Config};
 use crate::health::Prober;
-use crate::lifecycle::{self, Leave, Readiness, probing, reload, signals};
+use crate::lifecycle::signals::{self, Told};
+use crate::lifecycle::{self, Leave, Readiness, probing, reload};
 use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
@@ -49,20 +52,8 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let metrics = Metrics::new()?;
-        let started = now();
-        let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
         let file = self.listen.is_empty().then(|| self.file.path());
-        let (loaded, snapshot) = match &file {
-            Some(file) => config::load_with(file, compile)?,
-            None => config::parse_with("arguments", &self.text(), compile)?,
-        };
-        let process = loaded.config.process.clone();
-        observe::log::init(process.log)?;
-        reload::warn(&loaded.warnings);
-        metrics.configuration(1, false);
-        let store = Arc::new(Store::new(snapshot.read_from(&loaded)));
-        Start { process, file, store, metrics, started }.serve()?;
+        Start::read(file, || self.text())?.serve(signals::hear, |_| {})?;
         Ok(Exit::Done)
     }
 
@@ -78,6 +69,12 @@ impl Run {
     }
 }
 
+/// Runs the gateway of `file` as a part of another command: deaf to signals, until `told` turns true. `announce` learns
+/// where it can be reached.
+pub(super) fn inside(file: PathBuf, told: Told, announce: impl FnOnce(Places)) -> anyhow::Result<()> {
+    Start::read(Some(file), String::new)?.serve(|_| Ok(told), announce)
+}
+
 /// What the file says, compiled; nothing is open yet.
 struct Start {
     process: Process,
@@ -88,7 +85,29 @@ struct Start {
 }
 
 impl Start {
-    fn serve(self) -> anyhow::Result<()> {
+    /// Reads `file`, or without one the `arguments` in its place.
+    fn read(file: Option<PathBuf>, arguments: impl FnOnce() -> String) -> anyhow::Result<Self> {
+        let metrics = Metrics::new()?;
+        let started = now();
+        let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
+        let (loaded, snapshot) = match &file {
+            Some(file) => config::load_with(file, compile)?,
+            None => config::parse_with("arguments", &arguments(), compile)?,
+        };
+        let process = loaded.config.process.clone();
+        observe::log::init(process.log)?;
+        reload::warn(&loaded.warnings);
+        metrics.configuration(1, false);
+        let store = Arc::new(Store::new(snapshot.read_from(&loaded)));
+        Ok(Self { process, file, store, metrics, started })
+    }
+
+    /// Serves until what `hear` answers turns true; `announce` learns where, when all is open.
+    fn serve(
+        self,
+        hear: impl FnOnce(signals::Wishes) -> io::Result<Told>,
+        announce: impl FnOnce(Places),
+    ) -> anyhow::Result<()> {
         let descriptors = lifecycle::raise();
         let bound = listeners::bind(&self.process.listeners)?;
         let admin = admin::Bound::new(&admin::Settings::of(&self.process))?;
@@ -97,9 +116,9 @@ impl Start {
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
         let (drain, readiness) = (Drain::default(), Arc::new(Readiness::default()));
         let (reloads, wishes) = reload::wishes();
-        let places = places(&bound, &admin);
+        let places = Places::of(&bound, &admin);
         let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads))?)));
-        let told = signals::hear(wished(reloads, &log, &admin))?;
+        let told = hear(wished(reloads, &log, &admin))?;
         let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
@@ -115,6 +134,7 @@ impl Start {
             ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
         ];
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
+        announce(places);
         lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times: self.process.drain });
         log.close(access_log::FAREWELL);
         drop(admin.lock().take());
@@ -180,11 +200,25 @@ fn wished(reloads: reload::Reloads, log: &Arc<AccessLog>, admin: &Arc<Mutex<Opti
 }
 
 /// Where it can be reached.
-fn places(bound: &[Bound], admin: &admin::Bound) -> String {
-    let mut places: Vec<String> =
-        bound.iter().filter_map(|one| Some(format!("listening on {}", one.local().ok()?))).collect();
-    places.extend(admin.address().map(|address| format!("admin on {address}")));
-    places.join(", ")
+pub(super) struct Places {
+    /// By clients.
+    pub(super) listeners: Vec<SocketAddr>,
+    /// The admin address.
+    pub(super) admin: Option<SocketAddr>,
+}
+
+impl Places {
+    fn of(bound: &[Bound], admin: &admin::Bound) -> Self {
+        Self { listeners: bound.iter().filter_map(|one| one.local().ok()).collect(), admin: admin.address() }
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listeners = self.listeners.iter().map(|address| format!("listening on {address}"));
+        let all: Vec<_> = listeners.chain(self.admin.map(|address| format!("admin on {address}"))).collect();
+        f.write_str(&all.join(", "))
+    }
 }
 
 fn client_limits(limits: &ClientLimits) -> Limits {
