@@ -4,6 +4,7 @@
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
 mod control;
+mod demo;
 mod key;
 mod offline;
 mod run;
@@ -55,6 +56,7 @@ enum Command {
     Status(control::Status),
     Reload(control::Reload),
     Key(key::Key),
+    Demo(demo::Demo),
 }
 
 impl Command {
@@ -67,6 +69,7 @@ impl Command {
             Self::Status(command) => command.run(),
             Self::Reload(command) => command.run(),
             Self::Key(command) => command.run(),
+            Self::Demo(command) => command.run(),
         }
     }
 }
@@ -80,6 +83,8 @@ pub(crate) enum Exit {
     Failed,
     /// The command line asks for what cannot be.
     Misused,
+    /// A signal ended it.
+    Stopped,
 }
 
 impl From<Exit> for ExitCode {
@@ -88,6 +93,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => Self::SUCCESS,
             Exit::Failed => Self::FAILURE,
             Exit::Misused => Self::from(2),
+            Exit::Stopped => Self::from(130),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod answers_on_the_wire;
 mod connections_to_origins;
+mod demo;
 mod doors_and_routes;
 mod drains;
 mod forwarding;

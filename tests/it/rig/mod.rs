@@ -29,6 +29,7 @@ pub(crate) use load::{Tally, load};
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
 pub(crate) use origin::{Origin, origin};
+pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Step};
