@@ -2,12 +2,12 @@
 
 use serde_yaml::{Mapping, Value};
 
-use crate::config::{self, Config};
+use crate::config::Config;
 
 /// The paths whose values differ, in the order of `after`; what was left out counts as its default. A list is one value.
 pub(super) fn changed(before: &Config, after: &Config) -> Vec<String> {
-    // what `dump` writes is YAML
-    let [before, after] = [before, after].map(|config| serde_yaml::from_str(&config::dump(config)).unwrap_or_default());
+    // a configuration always has a form as a document: it came from one
+    let [before, after] = [before, after].map(|config| serde_yaml::to_value(config).unwrap_or_default());
     let mut found = Vec::new();
     compare("", &before, &after, &mut found);
     found
