@@ -28,7 +28,7 @@ pub(super) struct Key {
     /// The pool to place in; may be left out when there is only one
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Read literal keys from FILE (or - for standard input), one a line, and print key<TAB>owner
+    /// Read literal keys from FILE (or - for standard input), one a line, and print `key<TAB>owner`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "headers", "method", "client_ip"])]
     raw_from: Option<PathBuf>,
     /// One JSON object a line
