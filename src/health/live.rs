@@ -51,6 +51,8 @@ pub struct Bell {
     notify: Notify,
     /// Origins of which something was learned, each once.
     rung: Mutex<Vec<Arc<Live>>>,
+    /// Everything is to be looked at.
+    all: AtomicBool,
 }
 
 impl Live {
@@ -180,9 +182,15 @@ impl Live {
 }
 
 impl Bell {
-    /// Wakes the judge: something changed that it should look at now, such as the snapshot.
+    /// Wakes the judge to look at everything: something changed that no origin tells, such as the snapshot or an address.
     pub fn ring(&self) {
+        self.all.store(true, Relaxed);
         self.notify.notify_one();
+    }
+
+    /// Is everything to be looked at?
+    pub fn take_all(&self) -> bool {
+        self.all.swap(false, Relaxed)
     }
 
     /// Waits for the next ring; one that came meanwhile counts.

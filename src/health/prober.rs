@@ -54,7 +54,7 @@ impl Prober {
         Self::default()
     }
 
-    /// Wakes the loop, for instance when there is a new snapshot: pools are then judged at once.
+    /// Wakes the loop when there is a new snapshot or a name has another address: all pools are judged at once.
     pub fn ring(&self) {
         self.bell.ring();
     }

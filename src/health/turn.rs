@@ -157,6 +157,9 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
 
     /// What did traffic tell?
     pub(super) fn hear(&mut self) {
+        if self.bell.take_all() {
+            self.books.iter_mut().for_each(|book| book.dirty = true);
+        }
         for live in self.bell.take() {
             let refused = live.look();
             let Some((book, number)) = self.places.get(&place(&live)) else { continue };
