@@ -25,7 +25,6 @@ mod origins_fail;
 mod placement;
 mod reloads;
 mod requests_on_the_wire;
-#[allow(dead_code, unused_imports, reason = "the rig is whole, whatever part today's tests use")]
 mod rig;
 mod ring_of_nginx;
 mod signals;

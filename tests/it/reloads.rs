@@ -122,13 +122,15 @@ fn b57_clients_notice_nothing_of_reloads() {
         .rate(600.0)
         .asking(|n| Ask::new("POST", &format!("/obj/{n}")).body(vec![b'x'; (n % 5000) as usize]))
         .start();
+    let newcomers = rig::load(gateway.address()).clients(4).rate(200.0).fresh_connections().start();
     for n in 0..60 {
         gateway.change(&variant(n));
         load.further(20);
     }
-    let tally = load.stop();
-    tally.assert_all_good();
-    assert_eq!(all.iter().map(Origin::served).sum::<u64>(), tally.sent());
+    let (kept, fresh) = (load.stop(), newcomers.stop());
+    kept.assert_all_good();
+    fresh.assert_all_good();
+    assert_eq!(all.iter().map(Origin::served).sum::<u64>(), kept.sent() + fresh.sent());
 }
 
 #[test]

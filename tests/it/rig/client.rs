@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 client over one kept connection, which hides nothing: a connection that ends early is an error.
 
-use std::io::{self, BufRead, Read as _, Write as _};
+use std::io::{self, BufRead, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use super::PATIENCE;

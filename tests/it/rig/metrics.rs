@@ -30,11 +30,6 @@ impl Metrics {
         self.matching(name, labels).map(|series| series.value).sum()
     }
 
-    /// How many series of this name have these labels.
-    pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> usize {
-        self.matching(name, labels).count()
-    }
-
     /// Every value of a label.
     pub(crate) fn values(&self, name: &str, label: &str) -> Vec<String> {
         let mut values: Vec<String> =

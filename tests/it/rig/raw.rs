@@ -1,7 +1,7 @@
 //! A client connection that sends exactly these bytes and sees exactly what comes back.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 use super::PATIENCE;
 use super::client::Answer;
@@ -25,10 +25,6 @@ impl Raw {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    pub(crate) fn local(&self) -> SocketAddr {
-        self.stream.get_ref().local_addr().unwrap()
-    }
-
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).unwrap();
     }
@@ -36,11 +32,6 @@ impl Raw {
     /// May fail when the other side has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes.as_ref())
-    }
-
-    /// Says that nothing more will be sent.
-    pub(crate) fn finish(&mut self) {
-        self.stream.get_ref().shutdown(Shutdown::Write).unwrap();
     }
 
     /// The next answer to a request with this method.
