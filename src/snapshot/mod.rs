@@ -16,6 +16,7 @@ use http::HeaderValue;
 use crate::balance;
 use crate::config::units::Off;
 use crate::config::{self, Complaint, Config, Loaded, process, route};
+use crate::observe::access_log::Format;
 use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, SnapshotAlive};
 use crate::pool::{Pool, Timeouts};
 use crate::resilience::Retry;
@@ -244,6 +245,7 @@ impl Parts {
                 Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),
             }
         }
+        complaints.extend(access_log(&config.process));
         let table = Table::compile(&config.routes).map_err(|found| complaints.extend(found));
         match table {
             Ok(table) if complaints.is_empty() => {
@@ -267,6 +269,12 @@ impl Upstream {
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name) };
         Self { tail: Arc::new(tail), meters, hosts, moved, pool }
     }
+}
+
+/// What is wrong with the lines of the access log. They are of the process, but only a template can tell.
+fn access_log(written: &process::Process) -> Option<Complaint> {
+    let log = written.access_log.on()?;
+    Format::compile(&log.format).err().map(|invalid| invalid.at("process.access_log.format"))
 }
 
 /// A complaint about pool `name`, whose path began at the pool.
