@@ -36,7 +36,7 @@ pub struct PoolStatus {
     pub ring: RingStatus,
     /// What happens when all are out: `keep` or `fail`.
     pub panic: &'static str,
-    /// Is the floor at work, or nobody up?
+    /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
     pub short: bool,
     /// By name.
     pub origins: IndexMap<String, OriginStatus>,
@@ -92,6 +92,8 @@ pub struct WeightStatus {
 pub struct ProbeStatus {
     /// `good`, `overloaded` or `bad`.
     pub result: &'static str,
+    /// What was wrong with a bad one.
+    pub fault: Option<String>,
     /// Seconds ago.
     pub age: f64,
 }

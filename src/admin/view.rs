@@ -39,7 +39,7 @@ pub fn show(snapshot: &Snapshot) {
                 active: in_flight.min(open),
                 idle: open.saturating_sub(in_flight),
                 weight: f64::from(member.weight()),
-                effective: f64::from(member.weight()),
+                effective: effective(member),
                 share: shares.get(number).copied().unwrap_or_default(),
             });
         }
@@ -75,7 +75,7 @@ fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
         state: report.verdict.as_str(),
         why: report.why.to_string(),
         address: member.address().endpoint().map(|endpoint| endpoint.to_string()),
-        weight: WeightStatus { configured: member.weight(), effective: f64::from(member.weight()) },
+        weight: WeightStatus { configured: member.weight(), effective: effective(member) },
         share,
         in_flight: origin.in_flight() as u64,
         requests: origin.tally().attempts(),
@@ -84,7 +84,128 @@ fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
         p99: recent.p99.map(|time| time.as_secs_f64()),
         last_probe: report.last_probe.map(|(grade, at)| ProbeStatus {
             result: grade.as_str(),
+            fault: grade.fault().map(|fault| fault.to_string()),
             age: now.saturating_duration_since(at).as_secs_f64(),
         }),
+    }
+}
+
+/// An origin that may be used takes its full share, any other one none.
+fn effective(member: &Member) -> f64 {
+    if member.origin().verdict().usable() { f64::from(member.weight()) } else { 0.0 }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config;
+    use crate::observe::Metrics;
+
+    const TEXT: &str = "\
+version: 1
+process: { listeners: [ { address: 127.0.0.1:8080 } ] }
+pools:
+  origin:
+    balance: { key: \"{host}{path}\" }
+    origins: [ \"10.0.0.1:80\", { address: \"10.0.0.2:80\", weight: 3 }, \"b.example:81\" ]
+";
+
+    fn snapshot(metrics: &Metrics, now: Instant) -> Snapshot {
+        let compile = |config: &config::Config| Snapshot::compile(config, None, metrics, now);
+        let (loaded, snapshot) = config::parse_with("m.yaml", TEXT, compile).unwrap();
+        snapshot.read_from(&loaded)
+    }
+
+    fn status() -> Value {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let snapshot = snapshot(&metrics, now);
+        serde_json::to_value(Status::of(&snapshot, now, now + Duration::from_millis(1500))).unwrap()
+    }
+
+    #[test]
+    fn status_says_what_is_in_force() {
+        let status = status();
+        assert_eq!(status["generation"], 1);
+        assert_eq!(status["uptime"], 1.5);
+        assert_eq!(status["config"]["version"], 1);
+        assert_eq!(status["config"]["digest"].as_str().unwrap().len(), 64);
+        let pool = &status["pools"]["origin"];
+        assert_eq!((&pool["algorithm"], &pool["key"]), (&json!("hash"), &json!("{host}{path}")));
+        assert_eq!(pool["ring"]["fingerprint"].as_str().unwrap().len(), 16);
+        assert_eq!(pool["ring"]["moved_ratio"], 0.0);
+        assert_eq!((&pool["panic"], &pool["short"]), (&json!("keep"), &json!(false)));
+    }
+
+    #[test]
+    fn status_says_how_every_origin_is() {
+        let status = status();
+        let origins = status["pools"]["origin"]["origins"].as_object().unwrap();
+        assert_eq!(origins.keys().collect::<Vec<_>>(), ["10.0.0.1:80", "10.0.0.2:80", "b.example:81"]);
+        let mut heavy = origins["10.0.0.2:80"].clone();
+        let share = heavy["share"].take().as_f64().unwrap();
+        assert!((0.4..0.8).contains(&share), "{share}");
+        assert_eq!(
+            heavy,
+            json!({
+                "state": "up", "why": "assumed up: not probed yet", "address": "10.0.0.2:80",
+                "weight": { "configured": 3, "effective": 3.0 }, "share": null, "in_flight": 0, "requests": 0,
+                "error_ratio": null, "p50": null, "p99": null, "last_probe": null,
+            })
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_resolved_has_no_address_and_no_weight() {
+        let status = status();
+        let named = &status["pools"]["origin"]["origins"]["b.example:81"];
+        assert_eq!((&named["state"], &named["why"]), (&json!("down"), &json!("unresolved")));
+        assert_eq!(named["address"], Value::Null);
+        assert_eq!(named["weight"], json!({ "configured": 1, "effective": 0.0 }));
+    }
+
+    #[test]
+    fn shares_of_a_pool_are_the_whole_circle() {
+        let status = status();
+        let origins = status["pools"]["origin"]["origins"].as_object().unwrap();
+        let sum: f64 = origins.values().map(|origin| origin["share"].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    }
+
+    #[test]
+    fn gauges_show_the_same() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let snapshot = snapshot(&metrics, now);
+        show(&snapshot);
+        let shown = metrics.encode().unwrap();
+        let status = Status::of(&snapshot, now, now);
+        let (fingerprint, pool) = (&status.pools["origin"].ring.fingerprint, "pool=\"origin\"");
+        for line in [
+            format!("moorgate_origin_up{{{pool},origin=\"10.0.0.2:80\"}} 1"),
+            format!("moorgate_origin_up{{{pool},origin=\"b.example:81\"}} 0"),
+            format!("moorgate_origin_weight{{{pool},origin=\"10.0.0.2:80\",kind=\"effective\"}} 3"),
+            format!("moorgate_origins{{{pool},state=\"up\"}} 2"),
+            format!("moorgate_origins{{{pool},state=\"down\"}} 1"),
+            format!("moorgate_pool_short{{{pool}}} 0"),
+            format!("moorgate_ring_info{{{pool},fingerprint=\"{fingerprint}\",generation=\"1\"}} 1"),
+        ] {
+            assert!(shown.lines().any(|shown| shown == line), "{line} in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_template_of_the_access_log_is_held_to_its_variables() {
+        let text = TEXT.replace("process: {", "process: { access_log: { path: stdout, format: \"{statsu}\" },");
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let compile = |config: &config::Config| Snapshot::compile(config, None, &metrics, now).map(|_| ());
+        let report = config::parse_with("m.yaml", &text, compile).unwrap_err();
+        assert_eq!(
+            report.to_string().lines().next(),
+            Some("m.yaml:2:48: process.access_log.format: unknown variable {statsu}, did you mean {status}?")
+        );
     }
 }

@@ -102,7 +102,12 @@ impl Metrics {
         let generation: Level =
             book.single("moorgate_generation", "Which process of a line of upgrades this is, from 1.")?;
         generation.set(1);
-        All::new(book).map(|all| Self(Arc::new(all)))
+        let all = All::new(book)?;
+        // Shown from the start: a rate needs the zero before the first one.
+        for result in ["applied", "unchanged", "refused", "failed"] {
+            all.reloads.with(&[result]);
+        }
+        Ok(Self(Arc::new(all)))
     }
 
     /// The meters of a route and the pool it goes to; without a pool for answers of ours.
@@ -270,7 +275,7 @@ impl All {
             )?,
             pool_short: book.family(
                 "moorgate_pool_short",
-                "1 when origins are kept in service by the floor or none is up, else 0.",
+                "1 when more origins are out than min_healthy allows, or some are in service that should not be, else 0.",
                 &["pool"],
             )?,
             probes: book.family(

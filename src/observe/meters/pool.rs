@@ -36,7 +36,7 @@ struct Shown {
 pub struct PoolView<'a> {
     /// How many origins are in each state.
     pub states: &'a [(&'static str, usize)],
-    /// Is the floor at work, or nobody up?
+    /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
     pub short: bool,
     /// The fingerprint of its ring.
     pub fingerprint: &'a str,
@@ -46,13 +46,10 @@ pub struct PoolView<'a> {
 
 impl PoolMeters {
     pub(in crate::observe) fn new(all: &Arc<All>, pool: &str) -> Self {
-        Self {
-            all: Arc::clone(all),
-            name: pool.into(),
-            retries: Words::new(RETRY_REASONS),
-            suppressed: Words::new(SUPPRESSED_REASONS),
-            shown: Mutex::default(),
-        }
+        let (retries, suppressed) = (Words::new(RETRY_REASONS), Words::new(SUPPRESSED_REASONS));
+        retries.show(|reason| all.retries.with(&[pool, reason]));
+        suppressed.show(|reason| all.retries_suppressed.with(&[pool, reason]));
+        Self { all: Arc::clone(all), name: pool.into(), retries, suppressed, shown: Mutex::default() }
     }
 
     /// A further try is made, for `connect`, `stale`, `reset`, `timeout` or `status`.

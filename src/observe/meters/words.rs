@@ -26,6 +26,15 @@ impl Words {
         }
     }
 
+    /// Shows every word but the last, which stands for all others, from the start: a rate needs the zero before it.
+    pub(super) fn show(&self, resolve: impl Fn(&'static str) -> Counter) {
+        for (word, counter) in self.words.iter().zip(&self.counters) {
+            if *word != OTHER {
+                counter.get_or_init(|| resolve(word));
+            }
+        }
+    }
+
     pub(super) fn used(&self) -> impl Iterator<Item = &'static str> {
         self.words.iter().zip(&self.counters).filter(|(_, counter)| counter.get().is_some()).map(|(word, _)| *word)
     }
