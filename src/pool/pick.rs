@@ -122,10 +122,7 @@ impl Pool {
     fn usable(&self, ask: &Ask<'_>, random: &mut Rng) -> Option<Pick> {
         let free = |member: usize| self.board.holds(member) && !ask.tried.contains(&member) && self.is_known(member);
         let (member, reason) = match ask.hash {
-            Some(hash) => {
-                let member = self.first(hash, free, || self.board.members())?;
-                (member, self.why(hash, member, ask.tried))
-            }
+            Some(hash) => self.owner_or_next(hash, free, ask.tried)?,
             None => (self.spread(free, random)?, Reason::Spread),
         };
         self.picked(member, Pass::Own, reason, ask, random)
@@ -162,12 +159,13 @@ impl Pool {
         two_choices(self.members.len(), weight, load, random)
     }
 
-    fn why(&self, hash: u32, member: usize, tried: &[usize]) -> Reason {
-        match self.ring.owner(hash) {
-            Some(owner) if owner == member => Reason::Owner,
-            Some(owner) if tried.contains(&owner) => Reason::OwnerTried,
-            _ => Reason::OwnerOut,
+    fn owner_or_next(&self, hash: u32, free: impl Fn(usize) -> bool, tried: &[usize]) -> Option<(usize, Reason)> {
+        let owner = self.ring.owner(hash)?;
+        if free(owner) {
+            return Some((owner, Reason::Owner));
         }
+        let next = self.first(hash, free, || self.board.members())?;
+        Some((next, if tried.contains(&owner) { Reason::OwnerTried } else { Reason::OwnerOut }))
     }
 
     fn picked(&self, member: usize, pass: Pass, reason: Reason, ask: &Ask<'_>, random: &mut Rng) -> Option<Pick> {
