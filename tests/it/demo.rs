@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::rig::{Process, eventually};
 
 /// More than a small one takes on a busy machine; it ends itself before.
-const LONG: Duration = Duration::from_secs(50);
+const LONG: Duration = Duration::from_secs(58);
 
 /// A running demo; its temporary files are in a folder of the test's.
 struct Demo {
@@ -74,15 +74,13 @@ fn it_shows_what_moves_and_that_nothing_fails() {
         for step in steps(told) {
             let number = |name: &str| step[name].as_f64().unwrap_or_else(|| panic!("no {name}: {step:#}"));
             assert_eq!((number("failures"), number("gateway_failures"), number("astray")), (0.0, 0.0, 0.0), "{step:#}");
-            assert!(number("requests") > number("keys"), "there was load: {step:#}");
+            assert!(number("keys") > 0.0 && number("requests") > number("keys"), "there was load: {step:#}");
             assert!((0.0..=1.0).contains(&number("hit_ratio")), "{step:#}");
             assert!(number("moved_ratio") >= number("least_possible"), "{step:#}");
             let moves = step["step"] != "steady";
             assert_eq!(number("moved") > 0.0, moves, "{step:#}");
             assert_eq!(number("modulo_moved") > number("moved"), moves, "{step:#}");
         }
-        let moved = |step: usize| &steps(told)[step]["moved"];
-        assert_eq!(moved(1), moved(2), "what went away came back");
     }
     let moved = |told: &Value| steps(told).iter().map(|step| step["moved"].clone()).collect::<Vec<_>>();
     assert_ne!(moved(&one), moved(&other), "other keys, other figures");

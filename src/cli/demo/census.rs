@@ -1,4 +1,5 @@
-//! Who answers for each key? Every key is asked for once through the gateway, and two answers are compared.
+//! Who answers for each key? Every key is asked for once through the gateway, as far as there is time, and two answers
+//! are compared.
 //!
 //! What was seen stands beside what has to be (the owners on the ring), beside the least that must move for the same
 //! number of keys each, and beside `hash % n`, all counted over the same keys. Comparing is pure.
@@ -6,9 +7,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::keys::Keys;
 use super::talk::Talk;
@@ -17,33 +20,78 @@ use crate::balance::Ring;
 /// Questions under way at once.
 const CLIENTS: usize = 24;
 
-/// Who answered for each key, as a number in the list of origins; `None` where nobody did.
+/// Who answered for each key, as a number in the list of origins; `None` where that is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owners(pub(super) Vec<Option<usize>>);
 
-/// Asks for every key once; `headers` go with each question.
-pub(super) async fn ask(gateway: SocketAddr, keys: &Arc<Keys>, names: &Arc<[String]>, headers: &'static str) -> Owners {
-    let owners = Arc::new(Mutex::new(vec![None; keys.len()]));
-    let next = Arc::new(AtomicUsize::new(0));
-    let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let (keys, names, owners, next) = (Arc::clone(keys), Arc::clone(names), Arc::clone(&owners), Arc::clone(&next));
-        clients.spawn(async move {
-            let mut talk = Talk::to(gateway);
-            // relaxed: each number is given out once, and orders nothing
-            for key in std::iter::repeat_with(|| next.fetch_add(1, Relaxed)).take_while(|key| *key < keys.len()) {
-                let answer = talk.ask("GET", &keys.target(key, key as u64), headers).await;
-                let origin = answer.ok().filter(|answer| answer.status == 200).and_then(|answer| answer.origin);
-                let owner = origin.and_then(|origin| names.iter().position(|name| *name == origin));
-                if let Some(place) = owners.lock().get_mut(key) {
-                    *place = owner;
-                }
-            }
-        });
+/// What was seen.
+#[derive(Debug, Clone)]
+pub(super) struct Census {
+    pub(super) owners: Owners,
+    /// Keys that were asked for: all of them, if there was time.
+    pub(super) asked: usize,
+    /// Of these, without an answer.
+    pub(super) failed: usize,
+}
+
+/// How it is asked.
+#[derive(Debug, Clone)]
+pub(super) struct Asking {
+    pub(super) gateway: SocketAddr,
+    pub(super) keys: Arc<Keys>,
+    /// Of all origins.
+    pub(super) names: Arc<[String]>,
+    /// On a machine too busy for all keys.
+    pub(super) patience: Duration,
+}
+
+impl Asking {
+    /// Asks for every key once; `headers` go with each question.
+    pub(super) async fn ask(&self, headers: &'static str) -> Census {
+        let owners = Arc::new(Mutex::new(vec![None; self.keys.len()]));
+        let (next, end) = (Arc::new(AtomicUsize::new(0)), Instant::now() + self.patience);
+        let mut clients = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let (asking, owners, next) = (self.clone(), Arc::clone(&owners), Arc::clone(&next));
+            clients.spawn(async move { asking.client(headers, &owners, &next, end).await });
+        }
+        let (mut asked, mut answered) = (0, 0);
+        while let Some(client) = clients.join_next().await {
+            let (more, fine) = client.unwrap_or_default();
+            asked += more;
+            answered += fine;
+        }
+        let owners = Owners(owners.lock().clone());
+        Census { owners, asked, failed: asked - answered }
     }
-    while clients.join_next().await.is_some() {}
-    let owners = owners.lock().clone();
-    Owners(owners)
+
+    /// One client: how many keys it asked for, and for how many it was told an owner.
+    async fn client(
+        &self,
+        headers: &str,
+        owners: &Mutex<Vec<Option<usize>>>,
+        next: &AtomicUsize,
+        end: Instant,
+    ) -> (usize, usize) {
+        let mut talk = Talk::to(self.gateway);
+        let (mut asked, mut answered) = (0, 0);
+        while Instant::now() < end {
+            // relaxed: each number is given out once, and orders nothing
+            let key = next.fetch_add(1, Relaxed);
+            if key >= self.keys.len() {
+                break;
+            }
+            let answer = talk.ask("GET", &self.keys.target(key, key as u64), headers).await;
+            let origin = answer.ok().filter(|answer| answer.status == 200).and_then(|answer| answer.origin);
+            let owner = origin.and_then(|origin| self.names.iter().position(|name| *name == origin));
+            asked += 1;
+            answered += usize::from(owner.is_some());
+            if let Some(place) = owners.lock().get_mut(key) {
+                *place = owner;
+            }
+        }
+        (asked, answered)
+    }
 }
 
 impl Owners {
@@ -60,9 +108,14 @@ impl Owners {
         Self(hashes.iter().map(owner).collect())
     }
 
-    /// Keys without an answer.
-    pub(super) fn unanswered(&self) -> usize {
-        self.0.iter().filter(|owner| owner.is_none()).count()
+    /// The keys whose owner is known here and there.
+    pub(super) fn shared(&self, other: &Self) -> Vec<bool> {
+        self.0.iter().zip(&other.0).map(|(one, other)| one.is_some() && other.is_some()).collect()
+    }
+
+    /// The same, of these keys alone.
+    pub(super) fn only(&self, keys: &[bool]) -> Self {
+        Self(self.0.iter().zip(keys).map(|(owner, wanted)| owner.filter(|_| *wanted)).collect())
     }
 
     /// How many keys `origin` has.
@@ -70,7 +123,7 @@ impl Owners {
         self.0.iter().filter(|owner| **owner == Some(origin)).count()
     }
 
-    /// How many keys have another owner in `after`; those without an answer have none to compare.
+    /// How many keys have another owner in `after`, of those whose owner is known in both.
     pub(super) fn moved(&self, after: &Self) -> usize {
         self.0.iter().zip(&after.0).filter(|(one, other)| one.is_some() && other.is_some() && one != other).count()
     }
@@ -104,9 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_nobody_answered_for_is_counted_as_that_alone() {
-        let lost = Owners(vec![None, Some(0)]);
-        assert_eq!((lost.unanswered(), lost.moved(&owners(&[1, 0]))), (1, 0));
+    fn a_key_whose_owner_is_not_known_counts_nowhere() {
+        let (before, after) = (Owners(vec![None, Some(0), Some(0)]), owners(&[1, 0, 1]));
+        let shared = before.shared(&after);
+        assert_eq!(shared, [false, true, true]);
+        let (before, after) = (before.only(&shared), after.only(&shared));
+        assert_eq!((before.moved(&after), before.least(&after)), (1, 1));
     }
 
     #[test]

@@ -33,6 +33,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{Exit, print};
 use board::Board;
+use census::Asking;
 use database::Database;
 use gateway::Gateway;
 use keys::Keys;
@@ -43,10 +44,10 @@ use stage::Stage;
 use step::Step;
 use view::View;
 
-/// Beyond the four steps: the start, and waits for probes.
-const BESIDES: Duration = Duration::from_secs(20);
-/// For each key: it is asked for once at the start, and once in each step.
-const A_KEY: Duration = Duration::from_millis(10);
+/// For the start and for waits for probes.
+const BESIDES: Duration = Duration::from_secs(23);
+/// For all keys to be asked for, if a step is not longer: on a busy machine only some are.
+const CENSUS: Duration = Duration::from_secs(6);
 
 /// Shows that keys stay in place while origins die, return and join
 ///
@@ -104,7 +105,7 @@ impl Demo {
     }
 
     fn limit(&self) -> Duration {
-        BESIDES + self.keys * A_KEY + 4 * self.length()
+        BESIDES + 5 * self.length().max(CENSUS)
     }
 
     fn length(&self) -> Duration {
@@ -145,20 +146,18 @@ impl Demo {
         let gateway = Gateway::start(first).await?;
         view.say(&self.told(&gateway))?;
         let keys = Arc::new(Keys::new(self.seed, self.keys as usize));
-        let owners = census::ask(gateway.listens, &keys, &names, "").await;
+        let victim = self.victim(&keys);
+        let patience = self.length().max(CENSUS);
+        let asking = Asking { gateway: gateway.listens, keys: Arc::clone(&keys), names, patience };
+        let first = asking.ask("").await;
+        if first.failed > 0 {
+            bail!("{} of the first {} requests failed", first.failed, first.asked);
+        }
         let load = Load::start(&clients, gateway.listens, &keys, self.rate.into());
         let board = Arc::new(Board::new(origins, database, Arc::clone(load.tally())));
         let watching = tokio::spawn(board::watch(Arc::clone(&board), gateway.admin()));
-        let scene = Scene {
-            gateway,
-            board,
-            names,
-            origins: self.origins.into(),
-            victim: self.victim(&keys),
-            keys,
-            length: self.length(),
-        };
-        let steps = scene.play(owners, &mut view).await;
+        let scene = Scene { gateway, board, asking, origins: self.origins.into(), victim, length: self.length() };
+        let steps = scene.play(first, &mut view).await;
         watching.abort();
         load.finish().await;
         drop(scene);

@@ -1,8 +1,8 @@
 //! What is played? Steady state, an origin dies, it returns, the pool grows: each with load running all the while.
 //!
 //! A step begins with what happens, and lasts its time; as soon as the gateway noticed, a census is taken. Always
-//! holds: every wait for the gateway to notice ends, and if it did not notice, that is a promise broken and not an error
-//! of the demo.
+//! holds: every wait for the gateway to notice ends, and if it did not notice, that is a promise broken and not an
+//! error of the demo.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,8 @@ use anyhow::Context as _;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::board::Board;
-use super::census::{self, Owners};
+use super::census::{Asking, Census, Owners};
 use super::gateway::{self, Gateway, Told};
-use super::keys::Keys;
 use super::origins::ONLY_NAME;
 use super::step::{Change, Compared, Step};
 use super::view::View;
@@ -27,9 +26,7 @@ const PROVEN: u64 = 2;
 pub(super) struct Scene {
     pub(super) gateway: Gateway,
     pub(super) board: Arc<Board>,
-    pub(super) keys: Arc<Keys>,
-    /// Of all origins, also of those that come later.
-    pub(super) names: Arc<[String]>,
+    pub(super) asking: Asking,
     /// Origins at first.
     pub(super) origins: usize,
     /// Who dies.
@@ -40,9 +37,9 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Plays it all; `first` is who owned which key before it.
-    pub(super) async fn play(&self, first: Owners, view: &mut View) -> anyhow::Result<Vec<Step>> {
-        let grows = Change::Grows(self.origins, self.names.len());
-        let mut owners = first;
+    pub(super) async fn play(&self, first: Census, view: &mut View) -> anyhow::Result<Vec<Step>> {
+        let grows = Change::Grows(self.origins, self.asking.names.len());
+        let mut owners = first.owners;
         let mut steps = Vec::new();
         for change in [Change::Steady, Change::Dies(self.victim), Change::Returns(self.victim), grows] {
             let (step, after) = view.through(&self.board, &self.title(change), self.step(change, &owners)).await??;
@@ -57,25 +54,22 @@ impl Scene {
     async fn step(&self, change: Change, before: &Owners) -> anyhow::Result<(Step, Owners)> {
         let start = self.board.mark(self.told().await?);
         self.happens(change).await?;
-        let seen = async {
-            let noticed = self.noticed(change).await;
-            (noticed, census::ask(self.gateway.listens, &self.keys, &self.names, ONLY_NAME).await)
-        };
+        let seen = async { (self.noticed(change).await, self.asking.ask(ONLY_NAME).await) };
         let ((noticed, after), ()) = tokio::join!(seen, sleep_until(start.at + self.length));
         let window = self.board.mark(self.told().await?).since(&start);
         let (old, new) = change.members(self.origins);
-        let hashes = self.keys.hashes();
+        let hashes = self.asking.keys.hashes();
         let compared = Compared {
             before,
             after: &after,
             ring: Owners::on_ring(self.configured(change), &new, hashes),
             modulo: (Owners::by_modulo(&old, hashes), Owners::by_modulo(&new, hashes)),
         };
-        let mut step = Step::new(change, &self.names, &window, &compared);
+        let mut step = Step::new(change, &self.asking.names, &window, &compared);
         step.broken.extend(self.board.load.why().filter(|_| window.failed > 0).map(|why| format!("it said: {why}")));
         step.broken.extend(noticed.err());
         step.broken.extend(self.unproven(change));
-        Ok((step, after))
+        Ok((step, after.owners))
     }
 
     async fn told(&self) -> anyhow::Result<Told> {
@@ -107,7 +101,7 @@ impl Scene {
             Change::Grows(from, to) => (from..to, "up"),
         };
         let others = |name: &&String| self.board.state(name).as_deref() != Some(state);
-        while let Some(name) = self.names.get(who.clone()).unwrap_or_default().iter().find(others) {
+        while let Some(name) = self.asking.names.get(who.clone()).unwrap_or_default().iter().find(others) {
             if Instant::now() > end {
                 let shown = self.board.state(name).unwrap_or_else(|| "unknown".to_owned());
                 return Err(format!("the gateway still shows {name} as {shown}"));
@@ -128,12 +122,12 @@ impl Scene {
     /// The names in the gateway's file after this change.
     fn configured(&self, change: Change) -> &[String] {
         let number = if let Change::Grows(_, to) = change { to } else { self.origins };
-        self.names.get(..number).unwrap_or(&self.names)
+        self.asking.names.get(..number).unwrap_or(&self.asking.names)
     }
 
     /// What is said while it goes on.
     fn title(&self, change: Change) -> String {
-        let name = |number: usize| self.names.get(number).map_or("", String::as_str);
+        let name = |number: usize| self.asking.names.get(number).map_or("", String::as_str);
         match change {
             Change::Steady => "steady".to_owned(),
             Change::Dies(one) => format!("{} is dead", name(one)),

@@ -4,7 +4,8 @@
 
 use serde::Serialize;
 
-use super::census::Owners;
+use super::census::{Census, Owners};
+use super::table::ratio;
 
 /// What happens in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) struct Window {
 #[derive(Debug)]
 pub(super) struct Compared<'a> {
     pub(super) before: &'a Owners,
-    pub(super) after: &'a Owners,
+    pub(super) after: &'a Census,
     /// As the ring has it.
     pub(super) ring: Owners,
     /// By `hash % n`, before and after.
@@ -58,6 +59,7 @@ pub(super) struct Step {
     /// Hits of the origins' caches among all requests they served; null without any.
     pub(super) hit_ratio: Option<f64>,
     pub(super) database_queries: u64,
+    /// Keys asked for before and after: the others below are out of these.
     pub(super) keys: usize,
     pub(super) moved: usize,
     pub(super) moved_ratio: f64,
@@ -96,34 +98,37 @@ impl Change {
 impl Step {
     /// The figures of `change`; `names` are those of all origins.
     pub(super) fn new(change: Change, names: &[String], window: &Window, compared: &Compared<'_>) -> Self {
-        let keys = compared.after.0.len();
+        let Compared { before, after, ring, modulo } = compared;
+        let shared = before.shared(&after.owners);
+        let keys = shared.iter().filter(|known| **known).count();
         let part = |of: usize| of as f64 / keys.max(1) as f64;
-        let served = window.hits + window.misses;
-        let moved = compared.before.moved(compared.after);
-        let modulo = compared.modulo.0.moved(&compared.modulo.1);
-        let unanswered = compared.after.unanswered();
-        let astray = compared.after.moved(&compared.ring);
+        let (old, new) = (before.only(&shared), after.owners.only(&shared));
+        let moved = old.moved(&new);
+        let modulo_moved = modulo.0.only(&shared).moved(&modulo.1);
         let mut step = Self {
             step: change.word(),
             seconds: window.seconds,
-            requests: window.answered + window.failed + keys as u64,
-            failures: window.failed + unanswered as u64,
+            requests: window.answered + window.failed + after.asked as u64,
+            failures: window.failed + after.failed as u64,
             gateway_failures: window.refused,
             retries: window.retries,
-            hit_ratio: (served > 0).then(|| window.hits as f64 / served as f64),
+            hit_ratio: ratio(window.hits, window.misses),
             database_queries: window.queries,
             keys,
             moved,
             moved_ratio: part(moved),
-            least_possible: part(compared.before.least(compared.after)),
-            modulo_moved: modulo,
-            modulo_moved_ratio: part(modulo),
-            astray,
+            least_possible: part(old.least(&new)),
+            modulo_moved,
+            modulo_moved_ratio: part(modulo_moved),
+            astray: after.owners.moved(ring),
             told: String::new(),
             broken: Vec::new(),
         };
         step.told = step.words(change, names);
-        step.broken = step.judged(change);
+        if keys < shared.len() {
+            step.told += &format!("\nThere was time to ask for {keys} of {} keys.", shared.len());
+        }
+        step.broken = step.judged(change, window);
         step
     }
 
@@ -157,7 +162,7 @@ impl Step {
     }
 
     /// The promises it broke.
-    fn judged(&self, change: Change) -> Vec<String> {
+    fn judged(&self, change: Change, window: &Window) -> Vec<String> {
         let mut broken = Vec::new();
         let mut unless = |kept: bool, what: String| {
             if !kept {
@@ -167,7 +172,8 @@ impl Step {
         unless(self.failures == 0, format!("{} requests failed", self.failures));
         unless(self.gateway_failures == 0, format!("the gateway answered {} with an error", self.gateway_failures));
         unless(self.astray == 0, format!("{} keys are not where the ring has them", self.astray));
-        unless(self.requests > self.keys as u64, "no request of the load was sent".to_owned());
+        unless(window.answered > 0, "no request of the load was answered".to_owned());
+        unless(self.keys > 0, "no key was asked for in time".to_owned());
         let needless = self.moved_ratio - self.least_possible;
         unless(needless <= f64::EPSILON, format!("{:.1} % of the keys moved without need", needless * 100.0));
         unless(change != Change::Steady || self.moved == 0, format!("{} keys moved for nothing", self.moved));
@@ -190,7 +196,7 @@ mod tests {
         let (before, ring) = (owners(&[0, 1, 2, 0, 1, 2]), owners(&[0, 2, 2, 0, 0, 2]));
         let (old, new) = Change::Dies(1).members(3);
         let modulo = (Owners::by_modulo(&old, &HASHES), Owners::by_modulo(&new, &HASHES));
-        let after = owners(after);
+        let after = Census { owners: owners(after), asked: after.len(), failed: 0 };
         Step::new(Change::Dies(1), &names(), &window, &Compared { before: &before, after: &after, ring, modulo })
     }
 
@@ -219,7 +225,7 @@ mod tests {
         let kept = [0, 2, 2, 0, 0, 2];
         check(died(&kept, Window { failed: 2, ..FINE }), "2 requests failed");
         check(died(&kept, Window { refused: 1, ..FINE }), "the gateway answered 1 with an error");
-        check(died(&kept, Window { answered: 0, ..FINE }), "no request of the load was sent");
+        check(died(&kept, Window { answered: 0, ..FINE }), "no request of the load was answered");
         check(died(&[2, 2, 2, 0, 0, 2], FINE), "1 keys are not where the ring has them");
     }
 
