@@ -33,8 +33,8 @@ pub struct Names {
 }
 
 impl Policy {
-    /// Compiles the `args` section, or tells every name that cannot be one.
-    pub fn compile(args: &Args) -> Result<Self, Vec<Invalid>> {
+    /// Compiles the `args` section, or tells every name that cannot be one, with its number in the list.
+    pub fn compile(args: &Args) -> Result<Self, Vec<(usize, Invalid)>> {
         Ok(match args {
             Args::All => Self::All,
             Args::Keep(names) => Self::Keep(Names::compile(names)?),
@@ -144,16 +144,16 @@ fn rewrite(pieces: &[Piece], start: usize, out: &mut Vec<u8>) {
 }
 
 impl Names {
-    fn compile(names: &[String]) -> Result<Self, Vec<Invalid>> {
+    fn compile(names: &[String]) -> Result<Self, Vec<(usize, Invalid)>> {
         let mut compiled = Self::default();
         let mut mistakes = Vec::new();
-        for text in names {
+        for (number, text) in names.iter().enumerate() {
             let (kind, name) = match text.strip_suffix('*') {
                 Some(prefix) => (&mut compiled.prefixes, prefix),
                 None => (&mut compiled.exact, text.as_str()),
             };
             match name.find(['*', '&', '=']) {
-                Some(at) => mistakes.push(misplaced(text, &name[at..at + 1])),
+                Some(at) => mistakes.push((number, misplaced(text, &name[at..at + 1]))),
                 None => kind.push(normal_name(name)),
             }
         }
@@ -240,8 +240,9 @@ mod tests {
     #[test]
     fn a_star_stands_only_at_the_end() {
         let mistakes = Policy::compile(&Args::Drop(names(&["ok*", "u*m", "a=b"]))).unwrap_err();
-        assert!(mistakes[0].found.contains("u*m"));
-        assert!(mistakes[1].meant.contains("%3D"));
+        let [(1, star), (2, equals)] = &mistakes[..] else { panic!("{mistakes:?}") };
+        assert!(star.found.contains("u*m"));
+        assert!(equals.meant.contains("%3D"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::{Facts, Scope, Template, args};
 use crate::config::pool::{Args, OnMissing};
-use crate::config::{Complaint, Pool};
+use crate::config::{Complaint, Invalid, Pool};
 
 /// The compiled key of a pool.
 #[derive(Debug, Clone)]
@@ -39,8 +39,9 @@ impl Key {
         };
         let policy = args::Policy::compile(&pool.args);
         if let Err(mistakes) = &policy {
-            let list = if matches!(pool.args, Args::Keep(_)) { "args.keep" } else { "args.drop" };
-            complaints.extend(mistakes.iter().map(|invalid| invalid.clone().at(list)));
+            let list = if matches!(pool.args, Args::Keep(_)) { "keep" } else { "drop" };
+            let complaint = |(number, invalid): &(usize, Invalid)| invalid.clone().at(format!("args.{list}[{number}]"));
+            complaints.extend(mistakes.iter().map(complaint));
         }
         match (key, on_missing, policy) {
             (Some(template), Some(on_missing), Ok(policy)) => Ok(Self { template, policy, on_missing }),
