@@ -3,16 +3,16 @@
 //! `check` says what a reload would say: the file is loaded and compiled by the same functions.
 
 use std::path::Path;
+use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
 use super::{ConfigFile, Exit, print};
-use crate::config::{self, Complaint, Config, Loaded, Mistake, Report, Severity, units::Off};
-use crate::observe::access_log::Format;
-use crate::routing::Table;
-use crate::template::Key;
+use crate::config::{self, Complaint, Config, Invalid, Loaded, Mistake, Report, Severity};
+use crate::observe::Metrics;
+use crate::snapshot::Snapshot;
 
 /// Says what a reload would say of the file
 ///
@@ -66,23 +66,14 @@ impl Schema {
 }
 
 fn load(path: &Path) -> Result<Loaded, Report> {
-    config::load_with(path, compile).map(|(loaded, ())| loaded)
+    config::load_with(path, compile).map(|(loaded, _)| loaded)
 }
 
-/// All that compiling complains of.
-fn compile(config: &Config) -> Result<(), Vec<Complaint>> {
-    let mut complaints = Vec::new();
-    for (name, pool) in &config.pools {
-        let found = Key::compile(pool).err().into_iter().flatten();
-        complaints.extend(found.map(|c| Complaint { path: format!("pools.{name}.{}", c.path), ..c }));
-    }
-    complaints.extend(Table::compile(&config.routes).err().into_iter().flatten());
-    if let Off::On(log) = &config.process.access_log
-        && let Err(invalid) = Format::compile(&log.format)
-    {
-        complaints.push(invalid.at("process.access_log.format"));
-    }
-    if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+/// What a reload would put in force; nobody asks for its counters.
+#[expect(clippy::disallowed_methods, reason = "a command may look at the clock")]
+fn compile(config: &Config) -> Result<Snapshot, Vec<Complaint>> {
+    let metrics = Metrics::new().map_err(|error| vec![Invalid::new(error.to_string(), "").at("")])?;
+    Snapshot::compile(config, None, &metrics, Instant::now())
 }
 
 fn pretty(value: &impl Serialize) -> String {
