@@ -121,15 +121,15 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
     let meters = &upstream.tail.meters;
     match route.retry.decide(&ask, upstream.pool.budget(), now) {
         Decision::Again { place, reason, free } => {
-            meters.retried(reason.as_str());
             let same = ctx.tried.last().and_then(|member| {
                 upstream.pool.repeat(*member, ctx.placement.as_ref()?.hash, &mut fastrand::Rng::new())
             });
-            let next = if place == Place::Same { same } else { untried };
+            let Some(next) = (if place == Place::Same { same } else { untried }) else { return false };
+            meters.retried(reason.as_str());
             ctx.stale_used |= place == Place::Same;
             ctx.tries += u32::from(!free);
-            ctx.next = next;
-            ctx.next.is_some()
+            ctx.next = Some(next);
+            true
         }
         Decision::Stop(why) => {
             if let Some(why) = why {
