@@ -18,7 +18,7 @@ use super::written::Written;
 /// Everything there is to say about `config` as a whole.
 pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complaint)> {
     let mut check = Check { places, said: Vec::new() };
-    if !places.is_written("version") {
+    if !places.is_written("version") && !places.is_spoiled("version") {
         check.error("version", "missing", "expected \"version: 1\"");
     }
     check.process(config);
@@ -48,7 +48,7 @@ impl Check<'_> {
 
     fn process(&mut self, config: &Config) {
         let listeners = &config.process.listeners;
-        if listeners.is_empty() && !self.places.is_spoiled("process") {
+        if listeners.is_empty() && !self.places.is_spoiled("process.listeners") {
             self.error("process.listeners", "no listener", "expected at least one");
         }
         let path = |i| format!("process.listeners[{i}].address");

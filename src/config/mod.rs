@@ -43,10 +43,11 @@ pub use route::Route;
 /// The whole file, every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["version", "process", "pools"]))]
 pub struct Config {
     /// The version of this format: always 1.
     #[serde(default = "first_version", deserialize_with = "number::within::<_, _, 1, 1>")]
-    #[schemars(required, range(min = 1, max = 1))]
+    #[schemars(range(min = 1, max = 1))]
     pub version: u32,
     /// Fixed while the process lives; a change here takes an upgrade.
     #[serde(default)]
@@ -111,9 +112,9 @@ pub fn parse_with<T>(
 ) -> Result<(Loaded, T), Report> {
     let mut findings = Findings { file: file_name, mistakes: Vec::new() };
     let (root, twice) = tree::build(text).map_err(|flaw| findings.only(flaw))?;
-    let reader::Read { value, flaws, spoiled } = reader::read::<Config>(&root);
-    let places = Places::new(root, spoiled);
-    twice.into_iter().chain(flaws).for_each(|flaw| findings.flaw(flaw));
+    let reader::Read { value, flaws, left_out } = reader::read::<Config>(&root);
+    let places = Places::new(root, left_out);
+    twice.into_iter().map(one_algorithm).chain(flaws).for_each(|flaw| findings.flaw(flaw));
     let mut compiled = None;
     let config = value.map(|config| config.completed(&places));
     if let Some(config) = &config {
@@ -133,6 +134,12 @@ pub fn parse_with<T>(
         }
         _ => Err(Report { file: file_name.to_owned(), mistakes: findings.in_order() }),
     }
+}
+
+/// Two algorithms are the one key written twice that is more than a slip.
+fn one_algorithm(flaw: Flaw) -> Flaw {
+    let meant = if flaw.path.ends_with(".balance.algorithm") { "one pool, one algorithm: " } else { "" };
+    Flaw { meant: format!("{meant}{}", flaw.meant), ..flaw }
 }
 
 fn digest(text: &str) -> String {

@@ -12,8 +12,16 @@ use super::tree::{Kind, Node, Place};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Places {
     root: Node,
-    /// Numbers of the nodes that could not be read.
-    spoiled: HashSet<u32>,
+    left_out: LeftOut,
+}
+
+/// What a document says that could not be read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct LeftOut {
+    /// Numbers of the nodes that are wrong.
+    pub(super) spoiled: HashSet<u32>,
+    /// Sections and the keys they lack because these are misspelt.
+    pub(super) misspelt: HashSet<(u32, String)>,
 }
 
 /// What stands at a path, or as near to it as the file goes.
@@ -28,8 +36,8 @@ pub(super) struct Found<'a> {
 }
 
 impl Places {
-    pub(super) fn new(root: Node, spoiled: HashSet<u32>) -> Self {
-        Self { root, spoiled }
+    pub(super) fn new(root: Node, left_out: LeftOut) -> Self {
+        Self { root, left_out }
     }
 
     /// Line and column of the value at `path`, such as `pools.origin.balance.key` or `routes[2].match.path.regex`;
@@ -61,7 +69,7 @@ impl Places {
     /// The index of `text` in the list at `path`.
     pub(super) fn position(&self, path: &str, text: &str) -> Option<usize> {
         let Kind::List(items) = &self.find(path).node?.kind else { return None };
-        let mut readable = items.iter().filter(|item| !self.spoiled.contains(&item.id));
+        let mut readable = items.iter().filter(|item| !self.left_out.spoiled.contains(&item.id));
         readable.position(|item| matches!(&item.kind, Kind::Scalar { text: written, .. } if written == text))
     }
 
@@ -70,16 +78,18 @@ impl Places {
             path: String::new(),
             place: self.root.place,
             node: Some(&self.root),
-            spoiled: self.spoiled.contains(&self.root.id),
+            spoiled: self.left_out.spoiled.contains(&self.root.id),
         };
         let (mut rest, mut key) = (path, self.root.place);
         while !rest.is_empty() {
             let Some(next) = found.node.and_then(|node| self.step(node, rest)) else {
+                let missing = rest.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default();
+                found.spoiled |= found.node.is_some_and(|node| self.is_misspelt(node, missing));
                 // What is not written is missing from what is named by this key.
                 (found.node, found.place) = (None, key);
                 break;
             };
-            found.spoiled |= self.spoiled.contains(&next.node.id);
+            found.spoiled |= self.left_out.spoiled.contains(&next.node.id);
             found.path.push_str(&next.said);
             (found.node, found.place) = (Some(next.node), next.node.place);
             (rest, key) = (next.rest, next.key);
@@ -106,15 +116,19 @@ impl Places {
             Kind::List(items) => {
                 let (index, rest) = rest.strip_prefix('[')?.split_once(']')?;
                 let wanted: usize = index.parse().ok()?;
-                let readable = |(_, item): &(usize, &Node)| !self.spoiled.contains(&item.id);
+                let readable = |(_, item): &(usize, &Node)| !self.left_out.spoiled.contains(&item.id);
                 let (written, node) = items.iter().enumerate().filter(readable).nth(wanted)?;
                 Some(Step { said: format!("[{written}]"), key: node.place, node, rest })
             }
         }
     }
 
+    fn is_misspelt(&self, section: &Node, key: &str) -> bool {
+        self.left_out.misspelt.contains(&(section.id, key.to_owned()))
+    }
+
     fn holds_spoiled(&self, node: &Node) -> bool {
-        self.spoiled.contains(&node.id)
+        self.left_out.spoiled.contains(&node.id)
             || match &node.kind {
                 Kind::Scalar { .. } => false,
                 Kind::List(items) => items.iter().any(|item| self.holds_spoiled(item)),
@@ -181,9 +195,9 @@ routes: [ { pool: a } ]
 
     fn places(spoiled: &[&str]) -> Places {
         let (root, _) = tree::build(TEXT).unwrap();
-        let mut places = Places::new(root, HashSet::new());
+        let mut places = Places::new(root, LeftOut::default());
         let ids: Vec<_> = spoiled.iter().map(|path| places.find(path).node.unwrap().id).collect();
-        places.spoiled.extend(ids);
+        places.left_out.spoiled.extend(ids);
         places
     }
 

@@ -20,6 +20,7 @@ pub use super::origin::Origin;
 /// One entry of `pools`: origins serving the same thing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["origins"]))]
 pub struct Pool {
     /// How a request is shared out.
     pub balance: Balance,
@@ -67,7 +68,7 @@ pub enum Algorithm {
     Hash,
 }
 
-choices!(Algorithm { Hash = "hash" });
+choices!(Algorithm { Hash = "hash" }, "hash: one pool, one algorithm");
 
 /// `on_missing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,7 +245,7 @@ impl Default for Connections {
     }
 }
 
-/// The `retry_budget` section: rule T3.
+/// The `retry_budget` section: retries as a share of first attempts, over all routes of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryBudget {

@@ -19,6 +19,7 @@ use super::written::{self, As, Written, choices, unknown_word, written};
 /// The `process` section: fixed while the process lives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["listeners"]))]
 pub struct Process {
     /// Data-plane shards; `auto` is one per core.
     #[serde(deserialize_with = "within_or_auto::<_, _, 1, 1024>")]
@@ -113,7 +114,7 @@ impl Default for Admin {
     }
 }
 
-/// The `drain` section: how the process leaves (rules U4 and U5).
+/// The `drain` section: how the process leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Drain {

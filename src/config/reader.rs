@@ -14,7 +14,7 @@ use serde::de::{self, Unexpected};
 
 use super::fault::Fault;
 use super::later;
-use super::place::{did_you_mean, one_of};
+use super::place::{LeftOut, did_you_mean, one_of};
 use super::tree::{Entry, Flaw, Kind, Node, Place};
 
 /// The newtype that reads "off" as its unit: see [`super::units::Off`].
@@ -31,8 +31,7 @@ pub(super) struct Read<T> {
     /// The value, unless the document is no section at all.
     pub(super) value: Option<T>,
     pub(super) flaws: Vec<Flaw>,
-    /// Numbers of the nodes left out.
-    pub(super) spoiled: HashSet<u32>,
+    pub(super) left_out: LeftOut,
 }
 
 /// Reads `root` as far as it can be read.
@@ -52,7 +51,8 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(root: &Node) -> Read<T> {
         }
     }
     let mut said = reader.said.into_inner();
-    Read { value, flaws: said.take_flaws(root.place), spoiled: said.spoiled }
+    let flaws = said.take_flaws(root.place);
+    Read { value, flaws, left_out: LeftOut { spoiled: said.spoiled, misspelt: said.misspelt } }
 }
 
 pub(super) struct Reader {

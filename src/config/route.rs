@@ -20,6 +20,7 @@ use super::written::{self, As, Written, choices, written};
 /// One entry of `routes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["pool"]))]
 pub struct Route {
     /// Its name in logs and metrics; default `route-N` by its position, from 1.
     #[serde(deserialize_with = "name")]
@@ -42,7 +43,7 @@ pub struct Route {
     pub access: Access,
     /// Forwarding headers.
     pub forwarded: Forwarded,
-    /// `%2f` and `%5c` in a path (rule K5): refuse answers 400, allow passes them on.
+    /// `%2f` and `%5c` in a path: refuse answers 400, allow passes them on.
     pub encoded_slash: EncodedSlash,
 }
 
@@ -165,7 +166,7 @@ impl JsonSchema for PathMatch {
     }
 }
 
-/// The `retry` section: rules T1 to T4.
+/// The `retry` section: what may be tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {

@@ -71,7 +71,10 @@ pub(super) use written;
 
 /// A choice between words: gives an enum of plain variants everything, from its words alone.
 macro_rules! choices {
-    ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+    ($type:ident { $first:ident = $word:literal $(, $other:ident = $or:literal)* $(,)? }) => {
+        choices!($type { $first = $word $(, $other = $or)* }, concat!($word $(, " or ", $or)*));
+    };
+    ($type:ident { $($variant:ident = $word:literal),+ $(,)? }, $expected:expr) => {
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(match self {
@@ -81,7 +84,7 @@ macro_rules! choices {
         }
 
         impl $crate::config::written::Written for $type {
-            const EXPECTED: &'static str = "one of its words";
+            const EXPECTED: &'static str = $expected;
 
             fn parse(text: &str) -> Option<Self> {
                 match text {

@@ -35,7 +35,8 @@ fn check_tells_every_mistake_of_a_file_and_exits_1() {
     let expected = include_str!("../config/every-mistake.txt");
     let said = said.replace(&format!("{MISTAKES}:"), "");
     for (said, expected) in said.lines().zip(expected.lines()) {
-        assert_eq!(said, expected);
+        // The words of other rooms are theirs; that they are said, and of which value, is not.
+        assert!(said == expected || expected.ends_with(':') && said.starts_with(expected), "{said}, not {expected}");
     }
     assert_eq!((said.lines().count(), code), (expected.lines().count(), 1));
 }

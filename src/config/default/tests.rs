@@ -1,0 +1,142 @@
+//! What is printed of a configuration: every default, the schema of the file, and the reference of its keys.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::*;
+use crate::config::parse;
+use crate::config::tests::{SMALLEST, config, examples, with_pool};
+
+#[test]
+fn what_is_dumped_loads_as_an_equal_configuration() {
+    let texts = examples().into_iter().map(|(_, text)| text).chain([SMALLEST.to_owned()]);
+    for text in texts {
+        let written = config(&text);
+        let dumped = dump(&written);
+        assert_eq!(config(&dumped), written, "{dumped}");
+        assert_eq!(dump(&config(&dumped)), dumped);
+    }
+}
+
+#[test]
+fn every_default_is_dumped() {
+    let dumped = dump(&config(SMALLEST));
+    for line in [
+        "threads: auto",
+        "address: 127.0.0.1:9180",
+        "lame_duck: 8s",
+        "keepalive: 65s",
+        "key: '{host}{path}{args}'",
+        "on_missing: spread",
+        "weight: 1",
+        "stream: 1h",
+        "ratio: 20%",
+        "floor: 10/s",
+        "min_healthy: 50%",
+        "panic: keep",
+        "name: route-1",
+        "tries: 2",
+        "request_id: keep",
+        "encoded_slash: refuse",
+    ] {
+        assert!(dumped.contains(line), "{line} is missing in\n{dumped}");
+    }
+}
+
+/// The schema as a validator.
+fn validator() -> jsonschema::Validator {
+    jsonschema::validator_for(&schema()).unwrap()
+}
+
+fn as_json(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
+
+#[test]
+fn the_schema_takes_every_example_and_what_is_dumped_of_it() {
+    let schema = validator();
+    for (path, text) in examples() {
+        for text in [&text, &dump(&config(&text))] {
+            let problems: Vec<_> =
+                schema.iter_errors(&as_json(text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            assert_eq!(problems, [""; 0], "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_the_reader_refuses() {
+    let schema = validator();
+    for wrong in [
+        "balence: {}",
+        "balance: { algorithm: hahs }",
+        "origins: [ { address: a, weight: 0 } ]",
+        "protocol: h2",
+        "timeouts: { read: 10 }",
+        "health: { min_healthy: 50 }",
+        "args: { keep: 1 }",
+        "health: { probe: { rise: 0 } }",
+    ] {
+        let text = with_pool(wrong);
+        assert!(parse("f", &text).is_err(), "{wrong}");
+        assert!(!schema.is_valid(&as_json(&text)), "{wrong}");
+    }
+}
+
+#[test]
+fn everything_in_the_schema_is_described() {
+    let schema = schema();
+    let root = ("Config", &schema);
+    let sections = schema["$defs"].as_object().unwrap().iter().map(|(name, section)| (name.as_str(), section));
+    let mut count = 0;
+    for (name, section) in sections.chain([root]) {
+        for (key, value) in section["properties"].as_object().into_iter().flatten() {
+            assert!(value["description"].is_string(), "{name}.{key}");
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count}");
+}
+
+/// The keys of every section by the section's path, with their defaults where these are single words.
+fn reference(schema: &Value) -> BTreeMap<String, BTreeMap<String, Option<String>>> {
+    let mut sections = BTreeMap::new();
+    let mut left = vec![(String::new(), schema)];
+    while let Some((path, value)) = left.pop() {
+        let target = value["$ref"].as_str().map(|name| &schema["$defs"][name.trim_start_matches("#/$defs/")]);
+        left.extend(target.map(|target| (path.clone(), target)));
+        left.extend(value["anyOf"].as_array().into_iter().flatten().map(|value| (path.clone(), value)));
+        left.extend(value.get("items").map(|value| (format!("{path}[]"), value)));
+        left.extend(value.get("additionalProperties").map(|value| (format!("{path}.NAME"), value)));
+        let Some(keys) = value["properties"].as_object() else { continue };
+        let word = |value: &Value| match &value["default"] {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(flag) => Some(flag.to_string()),
+            _ => None,
+        };
+        let dot = if path.is_empty() { "" } else { "." };
+        left.extend(keys.iter().map(|(key, value)| (format!("{path}{dot}{key}"), value)));
+        sections.insert(path, keys.iter().map(|(key, value)| (key.clone(), word(value))).collect());
+    }
+    sections
+}
+
+#[test]
+fn the_reference_names_every_key_with_its_default() {
+    let mut written: BTreeMap<String, BTreeMap<String, Option<String>>> = BTreeMap::new();
+    let mut path = String::new();
+    for line in include_str!("../../../docs/configuration.md").lines() {
+        if let Some(heading) = line.strip_prefix('#') {
+            path = heading.split('`').nth(1).unwrap_or_default().to_owned();
+        } else if line.starts_with("| `") {
+            let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let key = cells[0].trim_matches('`');
+            let default = cells[1].strip_prefix('`').and_then(|cell| cell.strip_suffix('`'));
+            let is_word = |default: &&str| !default.starts_with('[') && !default.contains('`');
+            written.entry(path.clone()).or_default().insert(key.to_owned(), default.filter(is_word).map(str::to_owned));
+        }
+    }
+    assert_eq!(written, reference(&schema()));
+}
