@@ -21,7 +21,8 @@ fn measure(c: &mut Criterion, name: &str, of: impl Fn(usize) -> Match, host: &st
         let routes: Vec<_> = (0..count).map(|index| Route { matches: of(index), ..Route::default() }).collect();
         let Ok(table) = Table::compile(&routes) else { continue };
         let headers = HeaderMap::new();
-        let request = Request { host, path, method: &Method::GET, headers: &headers, query: b"id=1&v=2" };
+        let (method, query, listener) = (&Method::GET, b"id=1&v=2", ([127, 0, 0, 1], 80).into());
+        let request = Request { host, path, method, headers: &headers, query, scheme: "http", listener };
         assert_eq!(table.find(&request), Some(7));
         group.bench_with_input(BenchmarkId::from_parameter(count), &table, |bencher, table| {
             bencher.iter(|| table.find(black_box(&request)));

@@ -3,13 +3,15 @@
 //! Nothing is said about a value that could not be read, nor about what follows from its absence.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use indexmap::IndexSet;
 
 use super::Config;
 use super::later;
-use super::place::{Places, did_you_mean, one_of};
+use super::place::{Places, meant, one_of};
 use super::pool::{Algorithm, Args, Origin, Pool};
+use super::process::Process;
 use super::report::{Complaint, Invalid, Severity};
 use super::route::{Condition, Route};
 use super::units::{Duration, Off};
@@ -139,6 +141,7 @@ impl Check<'_> {
         for (i, route) in config.routes.iter().enumerate() {
             let path = format!("routes[{i}]");
             self.route_pool(&path, route);
+            self.route_listeners(&path, route, &config.process);
             self.retry(&path, route);
             if let Some(pool) = config.pools.get(&route.pool) {
                 self.route_timeouts(&path, route, pool);
@@ -157,11 +160,21 @@ impl Check<'_> {
                 self.error(at_pool, "missing", format!("expected a pool: {}", one_of(known)));
             }
         } else if !known.contains(&route.pool.as_str()) {
-            let meant = match did_you_mean(&route.pool, known.iter().copied()) {
-                Some(pool) => format!("did you mean \"{pool}\"?"),
-                None => format!("expected {}", one_of(known)),
-            };
-            self.error(at_pool, format!("unknown pool \"{}\"", route.pool), meant);
+            self.error(at_pool, format!("unknown pool \"{}\"", route.pool), meant(&route.pool, known));
+        }
+    }
+
+    fn route_listeners(&mut self, path: &str, route: &Route, process: &Process) {
+        let known: Vec<_> = process.listeners.iter().map(|listener| listener.address.to_string()).collect();
+        if known.is_empty() || self.places.is_spoiled("process.listeners") {
+            return;
+        }
+        for (i, listener) in route.matches.listeners.iter().map(SocketAddr::to_string).enumerate() {
+            if !known.contains(&listener) {
+                let found = format!("unknown listener \"{listener}\"");
+                let meant = meant(&listener, known.iter().map(String::as_str));
+                self.error(format!("{path}.match.listeners[{i}]"), found, meant);
+            }
         }
     }
 

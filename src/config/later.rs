@@ -30,8 +30,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Health", "outlier_detection", None),
     ("Health", "overload", None),
     ("Pool", "slow_start", None),
-    ("Match", "scheme", None),
-    ("Match", "listeners", None),
     ("Route", "split", None),
     ("Route", "redirect", None),
     ("Route", "respond", None),

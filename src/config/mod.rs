@@ -10,6 +10,7 @@ mod file;
 mod health;
 mod http_words;
 mod later;
+mod matching;
 mod number;
 mod origin;
 pub mod place;

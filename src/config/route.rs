@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-use http::{HeaderName, Method};
+use http::Method;
 use indexmap::{IndexMap, IndexSet};
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::each;
-use super::fault::refuse;
-use super::http_words::{self, HostPattern, Path};
+use super::http_words;
 use super::number::within;
 use super::place::meant;
 use super::report::Invalid;
 use super::units::{Duration, Name, Off, time_above_zero};
 use super::written::{self, As, Written, choices, written};
+
+pub use super::matching::{Match, PathMatch, Scheme};
 
 /// One entry of `routes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -63,107 +64,6 @@ fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error
         Off::Off => Access::default(),
         Off::On(access) => access,
     })
-}
-
-/// The `match` section; an empty list matches everything.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Match {
-    /// Exact names, or `*.` and a domain for everything below it.
-    #[serde(deserialize_with = "hosts")]
-    #[schemars(with = "Vec<HostPattern>")]
-    pub hosts: Vec<String>,
-    /// The path: exact, prefix or regex.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathMatch>,
-    /// Methods.
-    #[serde(with = "written::list")]
-    #[schemars(with = "Vec<As<Method>>")]
-    pub methods: IndexSet<Method>,
-    /// Headers and their exact values.
-    #[serde(with = "written::table")]
-    #[schemars(with = "IndexMap<String, As<String>>")]
-    pub headers: IndexMap<HeaderName, String>,
-    /// Cookies and their exact values.
-    #[serde(with = "written::table")]
-    #[schemars(with = "IndexMap<String, As<String>>")]
-    pub cookies: IndexMap<String, String>,
-    /// Query arguments and their exact values.
-    #[serde(with = "written::table")]
-    #[schemars(with = "IndexMap<String, As<String>>")]
-    pub query: IndexMap<String, String>,
-}
-
-fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let hosts: Vec<HostPattern> = Deserialize::deserialize(deserializer)?;
-    Ok(hosts.into_iter().map(|HostPattern(host)| host).collect())
-}
-
-/// `path` of a match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathMatch {
-    /// This path alone.
-    Exact(String),
-    /// This path and all below it, by whole segments; a trailing slash is ignored.
-    Prefix(String),
-    /// The whole path, anchored.
-    Regex(String),
-}
-
-/// `path` as written: one of three.
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename = "PathMatch", default, deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-struct WrittenPath {
-    /// This path alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exact: Option<Path>,
-    /// This path and all below it, by whole segments; a trailing slash is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefix: Option<Path>,
-    /// An expression that fits the whole path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    regex: Option<String>,
-}
-
-impl Serialize for PathMatch {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let none = WrittenPath::default();
-        let written = match self {
-            Self::Exact(path) => WrittenPath { exact: Some(Path(path.clone())), ..none },
-            Self::Prefix(path) => WrittenPath { prefix: Some(Path(path.clone())), ..none },
-            Self::Regex(regex) => WrittenPath { regex: Some(regex.clone()), ..none },
-        };
-        written.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for PathMatch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match WrittenPath::deserialize(deserializer)? {
-            WrittenPath { exact: Some(Path(path)), prefix: None, regex: None } => Ok(Self::Exact(path)),
-            WrittenPath { exact: None, prefix: Some(Path(path)), regex: None } => Ok(Self::Prefix(path)),
-            WrittenPath { exact: None, prefix: None, regex: Some(regex) } => Ok(Self::Regex(regex)),
-            WrittenPath { exact: None, prefix: None, regex: None } => {
-                Err(refuse(&Invalid::new("found no path", "expected exact, prefix or regex")))
-            }
-            _ => Err(refuse(&Invalid::new("found more than one path", "expected one of exact, prefix and regex"))),
-        }
-    }
-}
-
-impl JsonSchema for PathMatch {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "PathMatch".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> Schema {
-        WrittenPath::json_schema(generator)
-    }
 }
 
 /// The `retry` section: what may be tried again.

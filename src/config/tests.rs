@@ -238,6 +238,28 @@ fn ports_chosen_by_the_system_are_no_duplicates() {
 }
 
 #[test]
+fn a_listener_that_is_not_there_is_told_where_a_route_names_it() {
+    let listeners = SMALLEST.replace("8080 }", "8080 }, { address: \"[::1]:8081\" }");
+    let with = |named: &str| {
+        format!("{listeners}routes:\n  - pool: origin\n    match: {{ scheme: http, listeners: [{named}] }}\n")
+    };
+    let loaded = config(&with("0.0.0.0:8080, \"[0::1]:8081\""));
+    assert_eq!(
+        loaded.routes[0].matches.listeners,
+        loaded.process.listeners.iter().map(|l| l.address).collect::<Vec<_>>()
+    );
+    let told =
+        |named: &str| said(&with(named)).into_iter().filter(|line| !line.contains("a TCP probe")).collect::<Vec<_>>();
+    let near = "7:54: routes[0].match.listeners[1]: unknown listener \"0.0.0.0:8088\", did you mean \"0.0.0.0:8080\"?";
+    assert_eq!(told("0.0.0.0:8080, 0.0.0.0:8088"), [near]);
+    let far =
+        "7:40: routes[0].match.listeners[0]: unknown listener \"10.1.2.3:80\", expected 0.0.0.0:8080 or [::1]:8081";
+    assert_eq!(told("10.1.2.3:80"), [far]);
+    // Which ones there are is not known while one of them is wrong.
+    assert_eq!(parse("f", &with("1.1.1.1:1").replace("8080 }", "8o80 }")).unwrap_err().mistakes.len(), 1 + 1);
+}
+
+#[test]
 fn what_compiling_finds_is_told_with_the_rest() {
     let routes = "routes:\n  - pool: origin\n    match: 5\n  - pool: origin\n  - pool: origin";
     let wrong = with_pool(&format!("origins: [a]\n    protcol: http1\n    host: {{ a: b }}\n{routes}"));

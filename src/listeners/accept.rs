@@ -47,8 +47,8 @@ impl Door {
     pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
         Self {
             h2c: bound.h2c,
-            meters: hall.metrics.listener(&bound.address),
-            home: Arc::new(Home::new(bound.address.clone(), hall.drain.flag())),
+            meters: hall.metrics.listener(&bound.address.to_string()),
+            home: Arc::new(Home::new(bound.address, hall.drain.flag())),
             metrics: hall.metrics,
             open: hall.connections.door(),
             connections: hall.connections,

@@ -14,16 +14,12 @@ use crate::config::process::Listener;
 #[derive(Debug)]
 pub struct Bound {
     pub(super) socket: TcpListener,
-    pub(super) address: String,
+    /// As configured: its port may be 0.
+    pub(super) address: SocketAddr,
     pub(super) h2c: bool,
 }
 
 impl Bound {
-    /// The address as written in the configuration.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
     /// The address the socket has: with the port the kernel chose, if 0 was written.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
@@ -48,7 +44,7 @@ pub fn bind(listeners: &[Listener]) -> Result<Vec<Bound>, BindError> {
     let one = |listener: &Listener| {
         let socket = open(listener.address, only_v6(listener.address, listeners))
             .map_err(|e| BindError { address: listener.address, source: e.into() })?;
-        Ok(Bound { socket, address: listener.address.to_string(), h2c: listener.h2c })
+        Ok(Bound { socket, address: listener.address, h2c: listener.h2c })
     };
     listeners.iter().map(one).collect()
 }

@@ -60,6 +60,8 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
             method: &request.method,
             headers: &request.headers,
             query: facts.query().unwrap_or_default(),
+            scheme: facts.scheme,
+            listener: ctx.listener(),
         };
         let number = snapshot.find(&asked).ok_or(Class::NoRoute)?;
         let route = snapshot.route(number).ok_or(Class::NoRoute)?;

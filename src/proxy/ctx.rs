@@ -19,6 +19,9 @@ use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
 
+/// Stands for the ends of a connection that is not ours.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// The state of one request.
 pub struct Ctx {
     pub(super) began: Instant,
@@ -121,7 +124,12 @@ impl Ctx {
 
     /// The other end of the socket.
     pub(super) fn peer(&self) -> SocketAddr {
-        self.wire.as_ref().map_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), |wire| wire.peer())
+        self.wire.as_ref().map_or(NOWHERE, |wire| wire.peer())
+    }
+
+    /// The listener it came in by, as configured.
+    pub(super) fn listener(&self) -> SocketAddr {
+        self.wire.as_ref().map_or(NOWHERE, |wire| wire.listener())
     }
 
     /// Who asks.

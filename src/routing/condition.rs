@@ -1,17 +1,18 @@
-//! What does a route ask of a request beside host and path? Methods, and exact values of headers, cookies and
-//! arguments; where a request repeats a name, one occurrence with the value is enough.
+//! What does a route ask of a request beside host and path? Methods, exact values of headers, cookies and arguments
+//! (where a request repeats a name, one occurrence with the value is enough), and by which scheme and listener it came.
 //!
 //! Arguments are split at `&` and at the first `=`, and compared after percent-decoding; `+` is a plus sign and `a`
 //! equals `a=`, as in `{args}`. Cookies are split at `;` and compared as they are. Nothing is copied.
 
 use std::cmp::Reverse;
 use std::iter;
+use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, Method, header};
 use indexmap::IndexMap;
 
 use super::Request;
-use crate::config::route::Match;
+use crate::config::route::{Match, Scheme};
 
 /// The conditions of one route, in order: equal conditions are equal values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,45 +21,59 @@ pub(super) struct Conditions {
     headers: Vec<(HeaderName, String)>,
     cookies: Vec<(String, String)>,
     query: Vec<(String, String)>,
+    scheme: Option<Scheme>,
+    listeners: Vec<SocketAddr>,
 }
 
 impl Conditions {
     pub(super) fn of(matches: &Match) -> Self {
         let mut methods: Vec<_> = matches.methods.iter().cloned().collect();
         methods.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        let mut listeners = matches.listeners.clone();
+        listeners.sort_unstable();
+        listeners.dedup();
         Self {
             methods,
             headers: sorted(&matches.headers),
             cookies: sorted(&matches.cookies),
             query: sorted(&matches.query),
+            scheme: matches.scheme.on().copied(),
+            listeners,
         }
     }
 
     /// Does `request` meet them all?
     pub(super) fn met_by(&self, request: &Request<'_>) -> bool {
         (self.methods.is_empty() || self.methods.contains(request.method))
+            && self.scheme.is_none_or(|scheme| scheme.as_str() == request.scheme)
+            && (self.listeners.is_empty() || self.listeners.contains(&request.listener))
             && self.headers.iter().all(|(name, value)| has_header(request.headers, name, value))
             && self.cookies.iter().all(|(name, value)| has_cookie(request.headers, name, value))
             && self.query.iter().all(|(name, value)| has_argument(request.query, name, value))
     }
 
-    /// How specific they are: a method is given, then the number of headers, of cookies, of arguments.
-    pub(super) fn weight(&self) -> (bool, usize, usize, usize) {
-        (!self.methods.is_empty(), self.headers.len(), self.cookies.len(), self.query.len())
+    /// How specific they are: a method is given, then the number of headers, of cookies, of arguments, then a scheme
+    /// is given, then a listener.
+    pub(super) fn weight(&self) -> impl Ord + use<> {
+        let counts = [&self.cookies, &self.query].map(Vec::len);
+        let came_by = [self.scheme.is_some(), !self.listeners.is_empty()];
+        (!self.methods.is_empty(), self.headers.len(), counts, came_by)
     }
 
     /// The more specific first, whatever the order of the file.
     pub(super) fn order(&self) -> impl Ord {
         let methods: Vec<String> = self.methods.iter().map(Method::to_string).collect();
         let headers: Vec<_> = self.headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        (Reverse(self.weight()), methods, headers, self.cookies.clone(), self.query.clone())
+        let came_by = (self.scheme.map(Scheme::as_str), self.listeners.clone());
+        (Reverse(self.weight()), methods, headers, self.cookies.clone(), self.query.clone(), came_by)
     }
 
     /// Could one request meet both? Two values of one name exclude each other: a request that repeats the name with
     /// both goes by [`Self::order`].
     pub(super) fn overlap(&self, other: &Self) -> bool {
-        let any_method = self.methods.is_empty() || other.methods.is_empty();
-        (any_method || self.methods.iter().any(|method| other.methods.contains(method)))
+        meet(&self.methods, &other.methods)
+            && meet(self.scheme.as_slice(), other.scheme.as_slice())
+            && meet(&self.listeners, &other.listeners)
             && agree(&self.headers, &other.headers)
             && agree(&self.cookies, &other.cookies)
             && agree(&self.query, &other.query)
@@ -69,6 +84,11 @@ fn sorted<N: Clone + AsRef<str>>(written: &IndexMap<N, String>) -> Vec<(N, Strin
     let mut pairs: Vec<_> = written.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     pairs.sort_by(|(a, _), (b, _)| a.as_ref().cmp(b.as_ref()));
     pairs
+}
+
+/// Do these have something in common? An empty list means anything.
+fn meet<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+    one.is_empty() || other.is_empty() || one.iter().any(|it| other.contains(it))
 }
 
 fn agree<N: PartialEq>(one: &[(N, String)], other: &[(N, String)]) -> bool {
@@ -123,6 +143,7 @@ fn hex(high: u8, low: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::units::Off;
 
     #[test]
     fn arguments_are_compared_decoded_at_any_place() {
@@ -187,5 +208,17 @@ mod tests {
         let one = conditions(&[], &[("x-a", "1")]);
         check(&one, &conditions(&[], &[("x-a", "2")]), false);
         check(&one, &conditions(&[], &[("x-b", "2")]), true);
+        let [http, https] = [Scheme::Http, Scheme::Https]
+            .map(|scheme| Conditions::of(&Match { scheme: Off::On(scheme), ..Match::default() }));
+        check(&http, &https, false);
+        check(&http, &conditions(&[], &[]), true);
+        let by = |ports: &[u16]| {
+            let listeners = ports.iter().map(|port| ([127, 0, 0, 1], *port).into()).collect();
+            Conditions::of(&Match { listeners, ..Match::default() })
+        };
+        check(&by(&[1, 2]), &by(&[3]), false);
+        check(&by(&[1, 2]), &by(&[2, 3]), true);
+        check(&by(&[1]), &https, true);
+        assert_eq!(by(&[2, 1, 2]), by(&[1, 2]));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Host exact, then the longest wildcard, then none; within that path exact, then the longest prefix (by segments),
 //! then regex (the longer text, then the smaller), then none; then a method given, most headers, most cookies, most
-//! arguments. Two routes that are equal in all of this and can both match are refused when compiled, so that nothing
+//! arguments, a scheme given, a listener given. Two routes that are equal in all of this and can both match are refused when compiled, so that nothing
 //! hangs on chance. [`Table::find`] allocates nothing, and takes time by the depth of host and path, not by the
 //! number of routes; of regexes it tries those whose first letters are the path's.
 
@@ -12,6 +12,7 @@ mod paths;
 mod pattern;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
 
 use http::{HeaderMap, Method};
 
@@ -44,6 +45,10 @@ pub struct Request<'a> {
     pub headers: &'a HeaderMap,
     /// What follows the first `?` of the target, as received.
     pub query: &'a [u8],
+    /// What the listener speaks: `http` or `https`.
+    pub scheme: &'a str,
+    /// The address of the listener it came in by, as configured.
+    pub listener: SocketAddr,
 }
 
 impl Table {
@@ -102,7 +107,7 @@ fn hosts_of(route: &Route) -> HashSet<Host> {
 fn tied(routes: &[Route], later: usize, earlier: usize) -> Complaint {
     let name = |index: usize| routes.get(index).map_or("", |route| route.name.as_str());
     let found = format!("\"{}\" and \"{}\" (routes[{earlier}]) can match the same request", name(later), name(earlier));
-    let meant = "let one be more specific: host, path, method, or more headers, cookies or arguments";
+    let meant = "let one be more specific: host, path, method, more headers, cookies or arguments, scheme or listener";
     Invalid::new(found, meant).at(format!("routes[{later}].match"))
 }
 
@@ -111,7 +116,8 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::config::route::{Match, PathMatch};
+    use crate::config::route::{Match, PathMatch, Scheme};
+    use crate::config::units::Off;
 
     pub(super) fn route(name: &str, matches: Match) -> Route {
         Route { name: name.to_owned(), matches, ..Route::default() }
@@ -131,6 +137,12 @@ mod tests {
         Match { hosts, path, ..Match::default() }
     }
 
+    /// `GET /` of the host `h`, by a listener nobody names.
+    pub(super) fn plain(headers: &HeaderMap) -> Request<'_> {
+        let listener = ([127, 0, 0, 1], 9).into();
+        Request { host: "h", path: "/", method: &Method::GET, headers, query: b"", scheme: "http", listener }
+    }
+
     fn table(written: &[&str]) -> Table {
         let routes: Vec<_> = written.iter().map(|text| route(text, matches(text))).collect();
         Table::compile(&routes).unwrap()
@@ -142,8 +154,9 @@ mod tests {
         for written in [forth, back] {
             let table = table(&written);
             for (host, path, expected) in requests {
-                let request = Request { host, path, method: &Method::GET, headers: &HeaderMap::new(), query: b"" };
-                let found = table.find(&request).map_or("none", |index| written[index]);
+                let found = table
+                    .find(&Request { host, path, ..plain(&HeaderMap::new()) })
+                    .map_or("none", |index| written[index]);
                 assert_eq!(found, *expected, "{host} {path}");
             }
         }
@@ -220,8 +233,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)))
                 .collect();
-            let request = Request { host: "h", path: "/", method, headers: &headers, query: query.as_bytes() };
-            table.find(&request)
+            table.find(&Request { method, query: query.as_bytes(), ..plain(&headers) })
         };
         assert_eq!(find(&Method::GET, &[], ""), Some(0));
         assert_eq!(find(&Method::GET, &[], "q=1"), Some(1));
@@ -229,6 +241,30 @@ mod tests {
         assert_eq!(find(&Method::GET, &[("cookie", "c=1"), ("x-h", "1")], "q=1"), Some(3));
         assert_eq!(find(&Method::POST, &[("x-h", "1")], "q=1"), Some(4));
         assert_eq!(find(&Method::POST, &[("cookie", "c=1")], ""), Some(5));
+    }
+
+    #[test]
+    fn a_scheme_then_a_listener_decide_at_last() {
+        let listeners = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let mut routes: Vec<_> = (0..5).map(|index| route(&format!("{index}"), Match::default())).collect();
+        routes[1].matches.listeners = listeners.to_vec();
+        routes[2].matches.scheme = Off::On(Scheme::Http);
+        routes[3].matches.query = [("q".to_owned(), "1".to_owned())].into_iter().collect();
+        routes[4].matches.scheme = Off::On(Scheme::Https);
+        let find = |routes: &[Route], scheme: &str, listener: SocketAddr, query: &str| {
+            let headers = HeaderMap::new();
+            let request = Request { scheme, listener, query: query.as_bytes(), ..plain(&headers) };
+            Table::compile(routes).unwrap().find(&request).map(|index| routes[index].name.parse().unwrap())
+        };
+        let other = ([127, 0, 0, 1], 3).into();
+        assert_eq!(find(&routes, "http", listeners[0], "q=1"), Some(3));
+        assert_eq!(find(&routes, "http", listeners[0], ""), Some(2));
+        assert_eq!(find(&routes, "https", listeners[0], ""), Some(4));
+        routes.retain(|route| route.matches.scheme == Off::Off);
+        assert_eq!(find(&routes, "http", listeners[1], ""), Some(1));
+        assert_eq!(find(&routes, "http", other, ""), Some(0));
+        routes.remove(0);
+        assert_eq!(find(&routes, "http", other, ""), None::<usize>);
     }
 
     #[track_caller]
@@ -256,6 +292,13 @@ mod tests {
             route.matches.headers = [(http::HeaderName::from_static("x-h"), value.to_owned())].into_iter().collect();
         }
         assert!(Table::compile(&routes).is_ok());
+        let by = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
+        let of = |port, scheme| Match { listeners: by(port), scheme, ..Match::default() };
+        let [http, https] = [Scheme::Http, Scheme::Https].map(Off::On);
+        let apart = [of(1, http), of(2, http), of(1, https)].map(|matches| route("r", matches));
+        assert!(Table::compile(&apart).is_ok());
+        let same = [of(1, http), of(1, http)].map(|matches| route("r", matches));
+        assert!(Table::compile(&same).is_err());
     }
 
     #[test]
@@ -273,9 +316,10 @@ mod properties {
     use http::{HeaderName, HeaderValue};
     use proptest::prelude::*;
 
-    use super::tests::{matches, route};
+    use super::tests::{matches, plain, route};
     use super::*;
-    use crate::config::route::{Match, PathMatch};
+    use crate::config::route::{Match, PathMatch, Scheme};
+    use crate::config::units::Off;
 
     const METHODS: [Method; 3] = [Method::GET, Method::PUT, Method::POST];
 
@@ -285,18 +329,28 @@ mod properties {
             path in prop::sample::select(vec!["-", "=/", "=/x", "=/x/", "^/", "^/x", "^/x/y", "^/xy", "~/x.*", "~/[xy]+"]),
             methods in prop::sample::subsequence(METHODS.to_vec(), 0..=2),
             header in prop::option::of("[12]"), cookie in prop::option::of("[12]"), argument in prop::option::of("[12]"),
+            scheme in prop::sample::select(vec![Off::Off, Off::On(Scheme::Http), Off::On(Scheme::Https)]),
+            ports in prop::sample::subsequence(vec![1, 2], 0..=2),
         ) -> Match {
             let mut matches = matches(&format!("{host} {path}"));
             matches.methods = methods.into_iter().collect();
             matches.headers = header.map(|value| (HeaderName::from_static("h"), value)).into_iter().collect();
             matches.cookies = cookie.map(|value| ("c".to_owned(), value)).into_iter().collect();
             matches.query = argument.map(|value| ("q".to_owned(), value)).into_iter().collect();
+            matches.scheme = scheme;
+            matches.listeners = ports.into_iter().map(listener).collect();
             matches
         }
     }
 
-    /// Host, path, method, and the values of one header, one cookie and one argument.
-    type Asked = (&'static str, &'static str, Method, [Option<String>; 3]);
+    fn listener(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    /// Host, path, method, the values of one header, one cookie and one argument, scheme and listener.
+    type Asked = (&'static str, &'static str, Method, [Option<String>; 3], (&'static str, u16));
+
+    const DOORS: [(&str, u16); 4] = [("http", 1), ("https", 1), ("http", 2), ("https", 2)];
 
     const HOSTS: [&str; 6] = ["", "b", "a.b", "c.a.b", "d.c.a.b", "x"];
     const PATHS: [&str; 8] = ["/", "/x", "/x/", "/x/y", "/xy", "/x/y/z", "*", "/yx"];
@@ -306,7 +360,8 @@ mod properties {
         let mut all = Vec::new();
         for (host, path, method) in product(&HOSTS, &PATHS, &METHODS) {
             for (header, cookie, argument) in product(&values(), &values(), &values()) {
-                all.push((host, path, method.clone(), [header, cookie, argument]));
+                let values = [header, cookie, argument];
+                all.extend(DOORS.map(|door| (host, path, method.clone(), values.clone(), door)));
             }
         }
         all
@@ -319,7 +374,7 @@ mod properties {
 
     /// The rule read out: how specific is this route for this request? Greater wins.
     fn specificity(matches: &Match, asked: &Asked) -> Option<impl Ord + use<>> {
-        let (host, path, method, values) = asked;
+        let (host, path, method, values, (scheme, port)) = asked;
         let of_host = |written: &String| match written.strip_prefix('*') {
             Some(end) if host.ends_with(end) => Some((1, end.len())),
             None if written == host => Some((2, 0)),
@@ -349,7 +404,11 @@ mod properties {
         let met =
             written.iter().zip(values).all(|(written, value)| written.is_none_or(|it| Some(it) == value.as_ref()));
         let method_met = matches.methods.is_empty() || matches.methods.contains(method);
-        (met && method_met).then(|| (host, path, !matches.methods.is_empty(), written.map(|one| one.is_some())))
+        let scheme_met = matches.scheme.on().is_none_or(|written| written.as_str() == *scheme);
+        let listener_met = matches.listeners.is_empty() || matches.listeners.contains(&listener(*port));
+        let came_by = (matches.scheme != Off::Off, !matches.listeners.is_empty());
+        let rank = || (host, path, !matches.methods.is_empty(), written.map(|one| one.is_some()), came_by);
+        (met && method_met && scheme_met && listener_met).then(rank)
     }
 
     /// The table of those of `routes` that tie with none before them.
@@ -365,13 +424,14 @@ mod properties {
     }
 
     fn find<'a>(table: &Table, routes: &'a [Route], asked: &Asked) -> Option<&'a str> {
-        let (host, path, method, [header, cookie, argument]) = asked;
+        let (host, path, method, [header, cookie, argument], (scheme, port)) = asked;
         let mut headers = HeaderMap::new();
         let mut put = |name, value: String| headers.insert(name, HeaderValue::from_str(&value).unwrap());
         _ = header.clone().map(|value| put("h", value));
         _ = cookie.as_ref().map(|value| put("cookie", format!("x=1; c={value}")));
         let query = argument.as_ref().map_or(String::new(), |value| format!("x=2&q={value}"));
-        let request = Request { host, path, method, headers: &headers, query: query.as_bytes() };
+        let (query, listener) = (query.as_bytes(), listener(*port));
+        let request = Request { host, path, method, query, scheme, listener, ..plain(&headers) };
         table.find(&request).map(|index| routes[index].name.as_str())
     }
 

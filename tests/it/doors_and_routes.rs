@@ -1,6 +1,6 @@
 //! Who may ask for what, and where does it go? Routes and access match what a path means, however it is spelled.
 
-use crate::rig::{self, Ask, Gateway, Origin};
+use crate::rig::{self, Ask, Client, Gateway, Origin};
 
 fn one(routes: &str) -> (Vec<Origin>, Gateway) {
     let all: Vec<Origin> = ["a", "b"].map(rig::origin).into();
@@ -84,6 +84,35 @@ fn the_most_specific_route_takes_a_request_whatever_the_order() {
             assert_eq!(gateway.logged(&target)["route"], route, "{method} {host} {path}");
         }
     }
+}
+
+#[test]
+fn a_route_may_be_for_one_listener_or_scheme() {
+    let all = ["a", "b", "c"].map(rig::origin);
+    let pool = |name| {
+        format!(
+            "  {name}: {{ balance: {{ key: \"{{path}}\" }}, origins: [{{ address: \"${name}\", name: {name} }}] }}\n"
+        )
+    };
+    let routes = "routes:\n  - { name: all, match: { scheme: http }, pool: a }\n  \
+                  - { name: secure, match: { scheme: https, path: { prefix: / } }, pool: c }\n  \
+                  - { name: inside, match: { path: { prefix: / }, listeners: [\"$listener1\"] }, pool: b }\n";
+    let text = format!("pools:\n{}{routes}", ["a", "b", "c"].map(pool).concat());
+    let mut gateway = rig::gateway(&text).further_listener("h2c: true").origins(&all).start();
+    let [outside, inside] = [0, 1].map(|n| gateway.listeners[n]);
+    let secure = |target: &str| Ask::get(target).header("X-Forwarded-Proto", "https");
+    for ask in [Ask::get("/x"), secure("/x"), Ask::get("https://test/x")] {
+        assert_eq!(Client::new(outside).send(&ask).unwrap().origin(), "a");
+        assert_eq!(Client::new(inside).send(&ask).unwrap().origin(), "b");
+    }
+    assert_eq!(rig::h2c(inside, &[Ask::get("/x")])[0].as_ref().unwrap().origin(), "b");
+    // A listener is not forgotten by a reload, and one that does not exist is a mistake.
+    gateway.change(&text.replace("listener1", "listener0"));
+    assert_eq!((Client::new(outside).get("/y").origin(), Client::new(inside).get("/y").origin()), ("b", "a"));
+    gateway.rewrite(&text.replace("$listener1", "127.0.0.1:1"));
+    let answer = gateway.admin("POST", "/reload");
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert!(answer.text().contains("unknown listener \\\"127.0.0.1:1\\\""), "{}", answer.text());
 }
 
 #[test]

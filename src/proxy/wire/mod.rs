@@ -27,19 +27,19 @@ use crate::observe::RequestId;
 /// What all connections of one listener share.
 #[derive(Debug)]
 pub struct Home {
-    listener: String,
+    listener: SocketAddr,
     draining: Arc<AtomicBool>,
 }
 
 impl Home {
-    /// The listener called `listener`; connections close after their next answer once `draining` is set.
-    pub fn new(listener: String, draining: Arc<AtomicBool>) -> Self {
+    /// The listener at `listener`, as configured; connections close after their next answer once `draining` is set.
+    pub fn new(listener: SocketAddr, draining: Arc<AtomicBool>) -> Self {
         Self { listener, draining }
     }
 
-    /// The listener's address as written in the configuration.
-    pub fn listener(&self) -> &str {
-        &self.listener
+    /// The listener's address as configured.
+    pub fn listener(&self) -> SocketAddr {
+        self.listener
     }
 }
 
@@ -159,8 +159,8 @@ impl Wire {
         self.peer
     }
 
-    /// The listener's address as written in the configuration.
-    pub fn listener(&self) -> &str {
+    /// The listener's address as configured.
+    pub fn listener(&self) -> SocketAddr {
         self.home.listener()
     }
 
@@ -317,7 +317,7 @@ pub(crate) mod tests {
     }
 
     fn wire() -> Arc<Wire> {
-        let home = Home::new("127.0.0.1:80".to_owned(), Arc::new(AtomicBool::new(false)));
+        let home = Home::new(([127, 0, 0, 1], 80).into(), Arc::new(AtomicBool::new(false)));
         Wire::new(([127, 0, 0, 1], 1234).into(), Arc::new(home), limits())
     }
 
@@ -367,7 +367,7 @@ pub(crate) mod tests {
     #[test]
     fn the_last_allowed_request_and_a_drain_close() {
         let draining = Arc::new(AtomicBool::new(false));
-        let home = Arc::new(Home::new("a".to_owned(), draining.clone()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
         let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
         let first = wire.hook_ran();
         assert!(!wire.must_close());
@@ -376,7 +376,7 @@ pub(crate) mod tests {
         assert_eq!(wire.serving(), 3);
         drop((first, rest));
         assert_eq!(wire.serving(), 0);
-        let home = Arc::new(Home::new("a".to_owned(), draining.clone()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
         let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
         assert!(!wire.must_close());
         draining.store(true, Relaxed);

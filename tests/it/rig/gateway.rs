@@ -2,7 +2,8 @@
 //!
 //! The test writes what its case is about (pools, routes, limits); the `process` section (ports, control socket,
 //! access log, short drain) is the rig's, single keys of it can be set. In the text `$origins` stands for the list
-//! of all origins of the test, `$NAME` for the address of one, `$dir` for the folder of this gateway.
+//! of all origins of the test, `$NAME` for the address of one, `$listener0`, `$listener1` for those of the listeners,
+//! `$dir` for the folder of this gateway.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -71,6 +72,12 @@ impl Setup {
         self
     }
 
+    /// One more listener, with these keys.
+    pub(crate) fn further_listener(mut self, keys: &str) -> Self {
+        self.listeners.push(format!(", {keys}"));
+        self
+    }
+
     /// Starts it and waits until it is ready.
     pub(crate) fn start(self) -> Gateway {
         self.run(|_| (), |_| ()).0
@@ -126,7 +133,10 @@ impl Setup {
         for (key, value) in process {
             text.push_str(&format!("  {key}: {value}\n"));
         }
-        text.push_str(&self.text);
+        let own = listeners.iter().enumerate().rev();
+        text.push_str(&own.fold(self.text.clone(), |text, (n, address)| {
+            text.replace(&format!("$listener{n}"), &address.to_string())
+        }));
         self.fill(&text, folder)
     }
 
