@@ -45,7 +45,7 @@ pub struct Complaint {
 
 /// Where in what was found the path of another value stands, without its brackets.
 pub(super) fn other_path(found: &str) -> Option<Range<usize>> {
-    let start = found.find("(routes[")? + 1;
+    let start = found.rfind("(routes[").max(found.rfind("(pools."))? + 1;
     let end = start + found[start..].find(')')?;
     Some(start..end)
 }

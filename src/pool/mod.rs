@@ -12,12 +12,14 @@ mod settings;
 mod tally;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use crate::balance::{Ring, ring::fingerprint};
-use crate::config::{self, Complaint, units};
+use crate::balance::Ring;
+use crate::balance::ring::{fingerprint, host_and_port};
+use crate::config::{self, Complaint, Invalid, units};
 use crate::health::probe::HttpProbe;
 use crate::health::{Address, Board, Live, Policy, Roster, Target};
 use crate::resilience::Budget;
@@ -65,9 +67,13 @@ impl Pool {
         previous: Option<&Self>,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
+        let mut twins = twins(name, written);
         let (key, http) = match (Key::compile(written), HttpProbe::compile(written)) {
-            (Ok(key), Ok(http)) => (key, http),
-            (key, http) => return Err(key.err().into_iter().flatten().chain(http.err()).collect()),
+            (Ok(key), Ok(http)) if twins.is_empty() => (key, http),
+            (key, http) => {
+                twins.extend(key.err().into_iter().flatten().chain(http.err()));
+                return Err(twins);
+            }
         };
         let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
@@ -177,6 +183,25 @@ impl Member {
     pub fn address(&self) -> &Address {
         &self.address
     }
+}
+
+/// Origins of two names that make the same points of the ring: one of them would never get a key. A name written
+/// twice is told by `config`.
+fn twins(pool: &str, written: &config::Pool) -> Vec<Complaint> {
+    let mut first = HashMap::new();
+    let mut found = Vec::new();
+    for (number, name) in written.origins.iter().map(|origin| &*origin.name).enumerate() {
+        match first.entry(host_and_port(name)) {
+            Entry::Vacant(free) => _ = free.insert((number, name)),
+            Entry::Occupied(taken) if taken.get().1 != name => {
+                let (other, its_name) = taken.get();
+                let what = format!("\"{name}\" and \"{its_name}\" (pools.{pool}.origins[{other}]) are one on the ring");
+                found.push(Invalid::new(what, "give one of them another name").at(format!("origins[{number}]")));
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+    found
 }
 
 /// The members as written, each with what was learned of the origin of its name.
@@ -333,6 +358,20 @@ mod tests {
         let keyed = compiled(&keyed, None);
         assert_ne!(one.fingerprint(), keyed.fingerprint());
         assert!(one.keys_as(&other) && !one.keys_as(&keyed));
+    }
+
+    #[test]
+    fn names_that_share_their_points_are_refused_and_both_named() {
+        let told = |names: &[&str]| match Pool::compile("p", &section(names), None, Instant::now()) {
+            Ok(_) => Vec::new(),
+            Err(complaints) => complaints.into_iter().map(|one| format!("{}: {}", one.path, one.found)).collect(),
+        };
+        let twins = r#"origins[1]: "a:" and "a" (pools.p.origins[0]) are one on the ring"#;
+        assert_eq!(told(&["a", "a:", "b"]), [twins]);
+        let sockets = r#"origins[2]: "UNIX:/x" and "unix:/x" (pools.p.origins[0]) are one on the ring"#;
+        let path = r#"origins[3]: "/x" and "unix:/x" (pools.p.origins[0]) are one on the ring"#;
+        assert_eq!(told(&["unix:/x", "b", "UNIX:/x", "/x"]), [sockets, path]);
+        assert_eq!(told(&["a", "a:80", "a:080", "A", "unix:a:80"]), [""; 0]);
     }
 
     #[test]

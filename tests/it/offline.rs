@@ -51,6 +51,15 @@ fn check_of_a_good_file_exits_0_and_so_do_warnings() {
 }
 
 #[test]
+fn check_names_both_of_two_origins_that_are_one_on_the_ring() {
+    let text = b"version: 1\nprocess: { listeners: [ { address: 127.0.0.1:0 } ] }\npools:\n  p.q:\n    health: { probe: off }\n    \
+                 origins:\n      - b:80\n      - unix:/x\n      - { address: b, name: /x }\n";
+    let (said, code) = check_text(text);
+    let told = "f:9:9: pools.p.q.origins[2]: \"/x\" and \"unix:/x\" (line 8) are one on the ring, give one of them another name\n";
+    assert_eq!((said.as_str(), code), (told, 1));
+}
+
+#[test]
 fn check_answers_json() {
     let said = moorgate(&["check", "--json", "--config", MISTAKES]);
     let json: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
