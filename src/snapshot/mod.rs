@@ -101,8 +101,8 @@ pub struct Upstream {
     pub meters: Vec<Arc<OriginMeters>>,
     /// The Host its members see, by their number; `None`: the client's.
     pub hosts: Vec<Option<HeaderValue>>,
-    /// Share of the hash circle that changed its owner with this snapshot; 0 for a new pool, 1 when key, arguments or
-    /// `on_missing` changed.
+    /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
+    /// did, 1 when key, arguments or `on_missing` changed.
     pub moved: f64,
 }
 
@@ -264,7 +264,7 @@ impl Upstream {
             Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
             _ => Arc::from(pool.fingerprint()),
         };
-        let moved = before.map_or(0.0, |before| moved(&before.pool, &pool));
+        let moved = before.map_or(0.0, |before| moved(before, &pool));
         let meters = pool.members().iter().map(|member| metrics.origin(name, member.name())).collect();
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name) };
         Self { tail: Arc::new(tail), meters, hosts, moved, pool }
@@ -289,9 +289,13 @@ fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> 
     hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
 }
 
-/// Share of the circle that changes its owner.
-fn moved(before: &Pool, after: &Pool) -> f64 {
-    if before.keys_as(after) { balance::moved(before.ring(), after.ring()).ratio } else { 1.0 }
+/// Share of the circle that changed its owner with the last change of placement: this one, if it is one.
+fn moved(before: &Upstream, after: &Pool) -> f64 {
+    match &before.pool {
+        pool if pool.fingerprint() == after.fingerprint() => before.moved,
+        pool if pool.keys_as(after) => balance::moved(pool.ring(), after.ring()).ratio,
+        _ => 1.0,
+    }
 }
 
 impl Route {
@@ -334,5 +338,33 @@ impl ClientLimits {
             headers: written.headers as usize,
             uri_bytes: usize::try_from(written.uri_bytes.0).unwrap_or(usize::MAX),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::*;
+
+    /// The snapshot of a pool `p` of these origins, with further keys.
+    fn snapshot(origins: &str, more: &str, previous: Option<&Snapshot>) -> Snapshot {
+        let text = format!(
+            "version: 1\nprocess: {{ listeners: [ {{ address: 0.0.0.0:80 }} ] }}\npools: {{ p: {{ origins: [{origins}]{more} }} }}\n"
+        );
+        let loaded = config::parse("f", &text).unwrap();
+        Snapshot::compile(&loaded.config, previous, &Metrics::new().unwrap(), Instant::now()).unwrap()
+    }
+
+    #[test]
+    fn what_the_last_change_moved_is_said_until_the_next() {
+        let moved = |snapshot: &Snapshot| snapshot.upstreams()[0].moved;
+        let first = snapshot("a, b, c", "", None);
+        assert!(moved(&first).abs() < 1e-9);
+        let grown = snapshot("a, b, c, d", "", Some(&first));
+        assert!((0.15..0.35).contains(&moved(&grown)), "{}", moved(&grown));
+        let unrelated = snapshot("d, c, b, a", ", timeouts: { read: 5s }", Some(&grown));
+        assert!((moved(&unrelated) - moved(&grown)).abs() < 1e-9, "{}", moved(&unrelated));
+        let keyed = snapshot("a, b, c, d", ", balance: { key: \"{path}\" }", Some(&unrelated));
+        assert!((moved(&keyed) - 1.0).abs() < 1e-9, "{}", moved(&keyed));
     }
 }

@@ -48,6 +48,12 @@ fn b1_an_added_origin_takes_keys_only_to_itself() {
     assert!((0.20..0.30).contains(&share), "{share}");
     let told = gateway.status()["pools"]["p"]["ring"]["moved_ratio"].as_f64().unwrap();
     assert!((told - share).abs() < 0.05, "status says {told}, observed {share}");
+    gateway.change(&format!("client_limits: {{ keepalive: 60s }}\n{}", ordered(&[&all[0], &all[1], &all[2], &all[3]])));
+    assert_eq!(
+        gateway.status()["pools"]["p"]["ring"]["moved_ratio"],
+        told,
+        "a reload that moves nothing says nothing new"
+    );
 }
 
 #[test]
