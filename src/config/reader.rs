@@ -72,7 +72,8 @@ impl Said {
     fn take_flaws(&mut self, place: Place) -> Vec<Flaw> {
         let mut flaws = std::mem::take(&mut self.flaws);
         if self.untold > 0 {
-            let found = format!("{} more mistakes", self.untold);
+            let plural = if self.untold == 1 { "" } else { "s" };
+            let found = format!("{} more mistake{plural}", self.untold);
             flaws.push(Flaw { place, path: String::new(), found, meant: "not all are told".to_owned() });
         }
         flaws

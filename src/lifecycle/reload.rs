@@ -130,7 +130,8 @@ impl Reloader {
             }
             ReloadOutcome::Refused { mistakes, warnings } => {
                 mistakes.iter().for_each(|mistake| log::error!("{mistake}"));
-                log::error!("reload refused, nothing changed: {} mistakes", mistakes.len());
+                let plural = if mistakes.len() == 1 { "" } else { "s" };
+                log::error!("reload refused, nothing changed: {} mistake{plural}", mistakes.len());
                 (true, warnings)
             }
             ReloadOutcome::Failed { why } => return log::error!("reload failed, nothing changed: {why}"),
