@@ -19,7 +19,8 @@ pub enum PathError {
     /// A NUL byte.
     #[error("the path holds %00")]
     Nul,
-    /// `//..`: servers that merge slashes first go up one segment further than the others.
+    /// `//..`: for servers that merge slashes first, as nginx does, `/a//../b` is `/b`; for those that follow RFC 3986 it
+    /// is `/a/b`. Whichever we took, a rule about the other could be got around.
     #[error("the path holds `..` behind an empty segment")]
     Ambiguous,
 }

@@ -31,6 +31,8 @@ fn k5_a_denied_path_is_denied_however_it_is_spelled() {
         "/../admin",
         "/admin%00",
         "/x//..///admin",
+        "/x//../admin",
+        "/admin//../x",
         "http://test/admin",
     ] {
         let answer = gateway.ask(&Ask::get(target));

@@ -261,6 +261,22 @@ fn the_origin_sees_the_client_s_target_byte_for_byte() {
 }
 
 #[test]
+fn bytes_that_no_url_may_hold_are_refused_and_no_others() {
+    let (_a, gateway) = one();
+    let refused = |before: &str| {
+        let bytes = (b'!'..=b'~').map(char::from).filter(|byte| {
+            let line = format!("GET {before}{byte} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+            match ask(&gateway, line).status {
+                200 => false,
+                status => status == 400 || panic!("{before}{byte}: {status}"),
+            }
+        });
+        bytes.collect::<String>()
+    };
+    assert_eq!([refused("/a"), refused("/a?b")], ["#<>`", "\"#<>"]);
+}
+
+#[test]
 fn connect_is_refused_and_logged() {
     let (a, gateway) = one();
     let answer = ask(&gateway, "CONNECT shop.example:443 HTTP/1.1\r\nHost: shop.example:443\r\n\r\n");
