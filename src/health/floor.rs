@@ -198,7 +198,7 @@ mod properties {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::health::Probing;
+    use crate::health::simulation::HTTP;
 
     proptest! {
         #[test]
@@ -259,9 +259,7 @@ mod properties {
     }
 
     fn policy(min_healthy: u32, fail: bool) -> Policy {
-        let probing =
-            Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
-        Policy { probing: Some(probing), spare: 1.0 - f64::from(min_healthy) / 100.0, fail }
+        Policy { probing: Some(HTTP), spare: 1.0 - f64::from(min_healthy) / 100.0, fail }
     }
 
     prop_compose! {

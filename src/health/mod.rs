@@ -278,10 +278,8 @@ pub struct Seen {
 mod tests {
     use std::time::Duration;
 
+    use super::simulation::HTTP;
     use super::*;
-
-    const PROBING: Probing =
-        Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
 
     /// Two origins that are judged together; the second one does well in every way.
     struct Pair {
@@ -292,7 +290,7 @@ mod tests {
 
     impl Pair {
         fn new(proven: bool) -> Self {
-            let policy = Policy { probing: Some(PROBING), spare: 0.5, fail: false };
+            let policy = Policy { probing: Some(HTTP), spare: 0.5, fail: false };
             Self { policy, states: [State::new(proven, true), State::new(true, true)], now: Instant::now() }
         }
 

@@ -77,20 +77,12 @@ impl Roster {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::config::units;
-    use crate::health::{Board, Evidence, Fault, Grade, Probing, Why};
+    use crate::health::simulation::TCP;
+    use crate::health::{Board, Evidence, Fault, Grade, Why};
 
     fn roster(addresses: &[units::Address]) -> Roster {
-        let probing = Probing {
-            interval: Duration::from_secs(2),
-            timeout: Duration::from_secs(1),
-            rise: 2,
-            fall: 3,
-            http: false,
-        };
         let target = |(number, address): (usize, &units::Address)| {
             let address = Address::compile(address, None);
             let live = Arc::new(Live::new(true, address.is_known()));
@@ -98,7 +90,7 @@ mod tests {
         };
         Roster {
             pool: Arc::from("p"),
-            policy: Policy { probing: Some(probing), spare: 0.5, fail: false },
+            policy: Policy { probing: Some(TCP), spare: 0.5, fail: false },
             http: None,
             targets: addresses.iter().enumerate().map(target).collect(),
         }

@@ -164,21 +164,19 @@ impl Pace {
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
     use super::*;
-
-    const PROBING: Probing =
-        Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: false };
+    use crate::health::simulation::TCP;
 
     /// Seconds at which regular probes start, when each takes no time.
     fn starts(serving: bool, probes: usize) -> Vec<f64> {
         let start = Instant::now();
-        let mut schedule = Schedule::new(&PROBING, 0.0, start);
+        let mut schedule = Schedule::new(&TCP, 0.0, start);
         let mut starts = Vec::new();
         for id in 0..probes as u64 {
             let now = schedule.next().unwrap();
             assert_eq!(schedule.due(now), Some(Kind::Regular));
             schedule.started(id, Kind::Regular, now);
-            assert_eq!(schedule.due(now + PROBING.interval * 9), None, "one at a time");
-            assert!(schedule.ended(id, now, serving, &PROBING, 1.0));
+            assert_eq!(schedule.due(now + TCP.interval * 9), None, "one at a time");
+            assert!(schedule.ended(id, now, serving, &TCP, 1.0));
             starts.push(now.duration_since(start).as_secs_f64());
         }
         starts
@@ -198,34 +196,34 @@ mod tests {
 
     #[test]
     fn chance_never_makes_a_gap_longer() {
-        let schedule = Schedule::new(&PROBING, 0.0, Instant::now());
-        assert_eq!(schedule.gap(true, &PROBING, 0.0), Duration::from_millis(1800));
-        assert_eq!(schedule.gap(true, &PROBING, 1.0), PROBING.interval);
+        let schedule = Schedule::new(&TCP, 0.0, Instant::now());
+        assert_eq!(schedule.gap(true, &TCP, 0.0), Duration::from_millis(1800));
+        assert_eq!(schedule.gap(true, &TCP, 1.0), TCP.interval);
     }
 
     #[test]
     fn refusal_is_confirmed_at_once_and_in_place_of_what_runs() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(&PROBING, 0.0, now);
+        let mut schedule = Schedule::new(&TCP, 0.0, now);
         schedule.started(1, Kind::Regular, now);
         schedule.ask();
         assert_eq!(schedule.due(now), Some(Kind::Confirm));
         assert_eq!(schedule.started(2, Kind::Confirm, now), Some(1));
-        assert!(!schedule.ended(1, now, true, &PROBING, 0.0), "its result comes too late");
-        assert!(schedule.ended(2, now, true, &PROBING, 0.0));
+        assert!(!schedule.ended(1, now, true, &TCP, 0.0), "its result comes too late");
+        assert!(schedule.ended(2, now, true, &TCP, 0.0));
     }
 
     #[test]
     fn at_most_five_refusals_a_second_are_confirmed() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(&PROBING, 0.0, start);
+        let mut schedule = Schedule::new(&TCP, 0.0, start);
         let mut confirmed = 0;
         for ms in 0..1000 {
             let now = start + Duration::from_millis(ms);
             schedule.ask();
             if schedule.due(now) == Some(Kind::Confirm) {
                 schedule.started(ms, Kind::Confirm, now);
-                schedule.ended(ms, now, true, &PROBING, 0.0);
+                schedule.ended(ms, now, true, &TCP, 0.0);
                 confirmed += 1;
             }
         }
@@ -238,21 +236,21 @@ mod tests {
     #[test]
     fn what_runs_during_a_stall_is_begun_again() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(&PROBING, 0.0, now);
+        let mut schedule = Schedule::new(&TCP, 0.0, now);
         schedule.started(1, Kind::Regular, now);
         let later = now + Duration::from_secs(10);
         assert_eq!(schedule.repeat(later), Some(1));
         assert_eq!(schedule.due(later), Some(Kind::Regular));
-        assert!(!schedule.ended(1, now, true, &PROBING, 0.0));
+        assert!(!schedule.ended(1, now, true, &TCP, 0.0));
     }
 
     #[test]
     fn origin_that_went_out_is_looked_after_sooner() {
         let now = Instant::now();
-        let mut schedule = Schedule::new(&PROBING, 0.0, now);
+        let mut schedule = Schedule::new(&TCP, 0.0, now);
         schedule.started(1, Kind::Regular, now);
-        schedule.ended(1, now, true, &PROBING, 1.0);
-        schedule.hurry(&PROBING, 1.0, now);
+        schedule.ended(1, now, true, &TCP, 1.0);
+        schedule.hurry(&TCP, 1.0, now);
         assert_eq!(schedule.next(), Some(now + QUICK));
     }
 

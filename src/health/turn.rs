@@ -318,16 +318,10 @@ mod tests {
 
     use super::*;
     use crate::config::units;
-    use crate::health::{Address, Policy, Probing, Target};
+    use crate::health::simulation::TCP;
+    use crate::health::{Address, Policy, Target};
 
     fn roster(origins: usize) -> Arc<Roster> {
-        let probing = Probing {
-            interval: Duration::from_secs(2),
-            timeout: Duration::from_secs(1),
-            rise: 2,
-            fall: 3,
-            http: false,
-        };
         let target = |number: usize| Target {
             name: Arc::from(number.to_string()),
             weight: 1,
@@ -336,7 +330,7 @@ mod tests {
         };
         Arc::new(Roster {
             pool: Arc::from("p"),
-            policy: Policy { probing: Some(probing), spare: 0.5, fail: false },
+            policy: Policy { probing: Some(TCP), spare: 0.5, fail: false },
             http: None,
             targets: (0..origins).map(target).collect(),
         })

@@ -15,6 +15,7 @@ mod demo;
 mod doors_and_routes;
 mod drains;
 mod forwarding;
+mod golden;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;

@@ -1,12 +1,13 @@
 //! Does the `key` command say what docs/placement.md says it does, and what a real nginx did?
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
+
+use crate::golden::{self, Golden, Server};
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -71,20 +72,6 @@ fn every_example_of_the_page_is_what_is_printed() {
 }
 
 #[derive(Deserialize)]
-struct Golden {
-    servers: Vec<Server>,
-    map: BTreeMap<String, String>,
-    #[serde(default)]
-    attempts_when_refusing: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct Server {
-    name: String,
-    weight: u32,
-}
-
-#[derive(Deserialize)]
 struct Told {
     key: String,
     owner: String,
@@ -92,10 +79,7 @@ struct Told {
 }
 
 fn goldens() -> impl Iterator<Item = Golden> {
-    std::fs::read_dir(root("tests/golden/nginx-ring")).unwrap().map(|entry| {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        serde_json::from_str(&text).unwrap()
-    })
+    std::fs::read_dir(golden::folder()).unwrap().map(|entry| Golden::read(&entry.unwrap().path()))
 }
 
 fn config_of(servers: &[Server]) -> String {

@@ -2,31 +2,11 @@
 //!
 //! Origins bear nginx's server names; where they really listen makes no difference to the ring.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use serde::Deserialize;
-
+use crate::golden::{self, Golden, Server};
 use crate::rig::{self, Ask, Client, Door, Gateway, Origin};
 
-#[derive(Deserialize)]
-struct Golden {
-    servers: Vec<Server>,
-    map: BTreeMap<String, String>,
-    refusing: Option<String>,
-    #[serde(default)]
-    attempts_when_refusing: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct Server {
-    name: String,
-    weight: u32,
-}
-
 fn replay(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/nginx-ring").join(file);
-    let golden: Golden = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let golden = Golden::read(&golden::folder().join(file));
     let origins: Vec<Origin> = golden.servers.iter().map(|server| rig::origin(&server.name)).collect();
     let gateway = start(&golden, &origins);
     let mut client = gateway.client();

@@ -8,15 +8,7 @@ use crate::observe::{Attempt, Peer};
 /// Appends `$remote_addr [$time_local] "$request" $status $host$request_uri $upstream_addr $upstream_status
 /// $upstream_response_time $request_time -`, without a line end.
 pub(super) fn upstream(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
-    text::ip(record.facts.client_ip, out);
-    out.extend_from_slice(b" [");
-    clock.turn_to(record.time);
-    out.extend_from_slice(clock.local());
-    out.extend_from_slice(b"] \"");
-    request(record, out);
-    out.extend_from_slice(b"\" ");
-    status(record.status, out);
-    out.push(b' ');
+    begin(record, b" ", clock, out);
     text::escaped(record.facts.host.as_bytes(), out);
     or_dash(record.facts.target, out);
     out.push(b' ');
@@ -33,8 +25,20 @@ pub(super) fn upstream(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>
 /// Appends `$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer"
 /// "$http_user_agent"`, without a line end.
 pub(super) fn combined(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
+    begin(record, b" - - ", clock, out);
+    text::number(record.bytes_sent, out);
+    for name in ["referer", "user-agent"] {
+        out.extend_from_slice(b" \"");
+        or_dash(record.facts.headers.get(name).map_or(b"", |value| value.as_bytes()), out);
+        out.push(b'"');
+    }
+}
+
+/// What both begin with: `$remote_addr`, `users`, `[$time_local] "$request" $status `.
+fn begin(record: &Record<'_>, users: &[u8], clock: &mut Clock, out: &mut Vec<u8>) {
     text::ip(record.facts.client_ip, out);
-    out.extend_from_slice(b" - - [");
+    out.extend_from_slice(users);
+    out.push(b'[');
     clock.turn_to(record.time);
     out.extend_from_slice(clock.local());
     out.extend_from_slice(b"] \"");
@@ -42,12 +46,6 @@ pub(super) fn combined(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>
     out.extend_from_slice(b"\" ");
     status(record.status, out);
     out.push(b' ');
-    text::number(record.bytes_sent, out);
-    for name in ["referer", "user-agent"] {
-        out.extend_from_slice(b" \"");
-        or_dash(record.facts.headers.get(name).map_or(b"", |value| value.as_bytes()), out);
-        out.push(b'"');
-    }
 }
 
 /// The request line as it was received.
