@@ -11,8 +11,9 @@ NEXTEST := $(shell command -v cargo-nextest)
 demo: needs
 	$(CARGO) run --locked --profile $(PROFILE) -- demo
 
-# Unit, property, architecture and wire tests.
+# Unit, property, architecture and wire tests; some stand beside a real nginx.
 test: needs
+	@.ci/needs nginx
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default)
 else

@@ -17,7 +17,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
 use super::ctx::{Attempt, Ctx, Placement, Running};
-use super::request::{SCHEME, origin_form, with_facts};
+use super::request::{SCHEME, authority, origin_form, with_facts};
 use super::{Gateway, reject};
 use crate::balance;
 use crate::health::Endpoint;
@@ -214,6 +214,10 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     let client = session.req_header();
     if !matches!(client.raw_path().first(), Some(b'/' | b'*')) {
         out.set_raw_path(&origin_form(client))?;
+        if !client.headers.contains_key(header::HOST) {
+            // HTTP/1.0: the host stood in the target alone.
+            out.insert_header(header::HOST, authority(client))?;
+        }
     }
     let sender = Sender {
         peer: ctx.client(),

@@ -52,10 +52,13 @@ impl Gateway {
         let attempts: SmallVec<[observe::Attempt<'_>; 2]> = ctx.attempts.iter().map(shown).collect();
         let origin_form = matches!(request.raw_path().first(), Some(b'/' | b'*'));
         let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes()).unwrap_or_default();
+        let refused = ctx.wire.as_ref().filter(|_| ctx.error == Some(Class::BadRequest));
+        let odd = refused.and_then(|wire| wire.odd_line());
+        let absolute = || (!origin_form && !raw.is_empty()).then(|| first_line(&raw));
         with_facts(request, ctx, |facts| {
             self.log.write(&Record {
                 facts: *facts,
-                request_line: (!origin_form && !raw.is_empty()).then(|| first_line(&raw)),
+                request_line: odd.as_deref().or_else(absolute),
                 protocol: protocol(request.version),
                 time: SystemTime::now(),
                 status,

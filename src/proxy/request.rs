@@ -32,9 +32,22 @@ pub(super) const SCHEME: &str = "http";
 
 /// Host and port as asked for: `:authority` or an absolute-form target before Host; empty without any.
 pub(super) fn authority(request: &RequestHeader) -> &str {
-    match request.uri.authority() {
-        Some(authority) => authority.as_str(),
-        None => request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    if let Some(authority) = request.uri.authority() {
+        return authority.as_str();
+    }
+    let host = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    in_target(request).or_else(host).unwrap_or_default()
+}
+
+/// What an absolute-form target names: Pingora keeps it out of the URI, and has held it against Host.
+fn in_target(request: &RequestHeader) -> Option<&str> {
+    let raw = request.raw_path();
+    if raw.first() == Some(&b'/') {
+        return None;
+    }
+    match Target::parse(request.method.as_str().as_bytes(), raw) {
+        Ok(Target::Absolute { authority, .. }) => std::str::from_utf8(authority).ok(),
+        _ => None,
     }
 }
 
@@ -57,6 +70,8 @@ mod tests {
         request.set_uri("http://one/a".parse().unwrap());
         request.insert_header(header::HOST, "two").unwrap();
         assert_eq!(authority(&request), "one");
+        let absolute = RequestHeader::build("GET", b"http://One:80/a", None).unwrap();
+        assert_eq!((authority(&absolute), absolute.uri.authority()), ("One:80", None));
         let mut request = RequestHeader::build("GET", b"/a", None).unwrap();
         assert_eq!(authority(&request), "");
         request.insert_header(header::HOST, "two:80").unwrap();

@@ -10,6 +10,7 @@
 )]
 
 mod answers_on_the_wire;
+mod beside_nginx;
 mod connections_to_origins;
 mod demo;
 mod doors_and_routes;

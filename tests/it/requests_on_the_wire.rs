@@ -232,6 +232,18 @@ fn an_absolute_target_reaches_the_origin_in_origin_form() {
 }
 
 #[test]
+fn k1_an_absolute_target_names_the_host_where_no_header_does() {
+    let (a, gateway) = one();
+    assert_eq!(ask(&gateway, "GET http://Shop.example:80/x HTTP/1.0\r\n\r\n").status, 200);
+    let request = &a.requests()[0];
+    assert!(
+        request.headers.iter().any(|(n, v)| n.eq_ignore_ascii_case("host") && v == "Shop.example:80"),
+        "{request:?}"
+    );
+    assert_eq!(gateway.logged("/x")["host"], "shop.example");
+}
+
+#[test]
 fn the_origin_sees_the_client_s_target_byte_for_byte() {
     let (a, gateway) = one();
     let targets: [&[u8]; 13] = [

@@ -118,6 +118,12 @@ impl Wire {
         self.turn.lock().received().map_or_else(|| turn::plain_target(parsed), turn::plain_target)
     }
 
+    /// The request line as received, where it differs from what Pingora made of it.
+    pub fn odd_line(&self) -> Option<Vec<u8>> {
+        let turn = self.turn.lock();
+        turn.received().filter(|head| !turn::plain_target(head)).map(|head| turn::first_line(head).to_vec())
+    }
+
     /// A body is to be read: `body_timeout` counts from now on.
     pub fn body_wanted(&self) {
         self.body_wanted.store(true, Relaxed);
@@ -332,6 +338,7 @@ pub(crate) mod tests {
         wire.begin_turn(limits());
         wire.note_received(b"GET /a b HTTP/1.1\r\n\r\n");
         assert!(!wire.target_is_plain(b"GET /a%20b HTTP/1.1\r\n\r\n"));
+        assert_eq!(wire.odd_line().as_deref(), Some(&b"GET /a b HTTP/1.1"[..]));
     }
 
     #[test]

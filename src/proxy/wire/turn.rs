@@ -147,7 +147,7 @@ impl Turn {
 }
 
 /// The request line in `head`, without its end.
-fn first_line(head: &[u8]) -> &[u8] {
+pub(super) fn first_line(head: &[u8]) -> &[u8] {
     let start = head.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(head.len());
     let line = head.get(start..).unwrap_or_default();
     let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();

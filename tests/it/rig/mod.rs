@@ -11,6 +11,7 @@ mod h2c;
 mod load;
 mod map;
 mod metrics;
+mod nginx;
 mod origin;
 #[path = "../../origin/ports.rs"]
 mod ports;
@@ -27,6 +28,7 @@ pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use h2c::h2c;
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
+pub(crate) use nginx::{Nginx, nginx};
 pub(crate) use origin::{Origin, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
