@@ -9,14 +9,17 @@ use std::sync::Arc;
 use prometheus::{Registry, TextEncoder};
 
 use super::interned::Interned;
-use super::meters::{ListenerMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes};
+use super::meters::{Counts, ListenerMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times};
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
-/// The label of a request without route or pool.
+/// The label of a request without route or pool, and of what is told of a pool as a whole.
 const NONE: &str = "-";
+
+/// Pools of more origins have histograms as a whole, not of each origin (rule S1): they are most of a scrape.
+const TIMED_EACH: usize = 200;
 
 /// Upper bounds of answer times in microseconds.
 const ANSWERS: &[u64] = &[
@@ -64,7 +67,8 @@ pub(super) struct All {
     pub(super) by_route: Interned<[Box<str>; 2], RouteMeters>,
     pub(super) times_by_route: Interned<Box<str>, RouteTimes>,
     pub(super) by_pool: Interned<Box<str>, PoolMeters>,
-    pub(super) by_origin: Interned<[Box<str>; 2], OriginMeters>,
+    pub(super) by_origin: Interned<[Box<str>; 2], Counts>,
+    pub(super) times_by_origin: Interned<[Box<str>; 2], Times>,
     pub(super) by_listener: Interned<Box<str>, ListenerMeters>,
 }
 
@@ -126,9 +130,20 @@ impl Metrics {
         self.0.by_pool.get(pool.into(), || PoolMeters::new(&self.0, pool))
     }
 
-    /// The meters of an origin.
-    pub fn origin(&self, pool: &str, origin: &str) -> Arc<OriginMeters> {
-        self.0.by_origin.get([pool.into(), origin.into()], || OriginMeters::new(&self.0, pool, origin))
+    /// The meters of a pool's origins, in their order. Of more than 200 origins the times are those of the pool.
+    pub fn origins<'o, O>(&self, pool: &str, origins: O) -> Vec<Arc<OriginMeters>>
+    where
+        O: IntoIterator<Item = &'o str, IntoIter: ExactSizeIterator>,
+    {
+        let (all, origins) = (&self.0, origins.into_iter());
+        let each = origins.len() <= TIMED_EACH;
+        let meters = |origin| {
+            let timed = if each { origin } else { NONE };
+            let counts = all.by_origin.get([pool.into(), origin.into()], || Counts::new(all, pool, origin));
+            let times = all.times_by_origin.get([pool.into(), timed.into()], || Times::new(all, pool, timed));
+            Arc::new(OriginMeters::new(counts, times))
+        };
+        origins.map(meters).collect()
     }
 
     /// The meters of a listener, by its address.
@@ -207,13 +222,13 @@ impl All {
             )?,
             attempt_duration: book.add(Named {
                 name: "moorgate_attempt_duration_seconds",
-                help: "From the start of a try to its end.",
+                help: "From the start of a try to its end; of a pool of more than 200 origins as a whole.",
                 labels: &["pool", "origin"],
                 bounds: ANSWERS,
             })?,
             connect_duration: book.add(Named {
                 name: "moorgate_connect_duration_seconds",
-                help: "Time to a new connection to an origin.",
+                help: "Time to a new connection to an origin; of a pool of more than 200 origins as a whole.",
                 labels: &["pool", "origin"],
                 bounds: CONNECTS,
             })?,
@@ -307,6 +322,7 @@ impl All {
             times_by_route: Interned::default(),
             by_pool: Interned::default(),
             by_origin: Interned::default(),
+            times_by_origin: Interned::default(),
             by_listener: Interned::default(),
             registry: book.0,
         })
@@ -366,8 +382,8 @@ mod tests {
     #[test]
     fn meters_of_a_name_are_shared_while_held() {
         let metrics = Metrics::new().unwrap();
-        let first = metrics.origin("p", "a");
-        assert!(Arc::ptr_eq(&first, &metrics.origin("p", "a")));
-        assert!(!Arc::ptr_eq(&first, &metrics.origin("p", "b")));
+        let first = metrics.pool("p");
+        assert!(Arc::ptr_eq(&first, &metrics.pool("p")));
+        assert!(!Arc::ptr_eq(&first, &metrics.pool("q")));
     }
 }

@@ -265,7 +265,7 @@ impl Upstream {
             _ => Arc::from(pool.fingerprint()),
         };
         let moved = before.map_or(0.0, |before| moved(before, &pool));
-        let meters = pool.members().iter().map(|member| metrics.origin(name, member.name())).collect();
+        let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name) };
         Self { tail: Arc::new(tail), meters, hosts, moved, pool }
     }

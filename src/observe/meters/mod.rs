@@ -7,12 +7,15 @@ mod listener;
 mod origin;
 mod pool;
 mod route;
+mod times;
 mod words;
 
 pub use listener::{ConnectionOpen, ListenerMeters};
+pub(super) use origin::Counts;
 pub use origin::{OriginMeters, OriginView};
 pub use pool::{PoolMeters, PoolView};
 pub use route::{RouteMeters, RouteTimes};
+pub(super) use times::Times;
 
 fn level(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
@@ -20,6 +23,7 @@ fn level(n: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::super::Metrics;
@@ -29,6 +33,11 @@ mod tests {
 
     fn metrics() -> Metrics {
         Metrics::new().unwrap()
+    }
+
+    /// The meters of the only origin of pool `p`.
+    fn origin(metrics: &Metrics, name: &str) -> Arc<OriginMeters> {
+        metrics.origins("p", [name]).remove(0)
     }
 
     fn lines(metrics: &Metrics, holding: &str) -> Vec<String> {
@@ -74,7 +83,7 @@ mod tests {
     #[test]
     fn series_of_a_departed_origin_go() {
         let metrics = metrics();
-        let (gone, stays) = (metrics.origin("p", "gone"), metrics.origin("p", "stays"));
+        let (gone, stays) = (origin(&metrics, "gone"), origin(&metrics, "stays"));
         for origin in [&gone, &stays] {
             origin.attempted("ok", MS);
             origin.opened(MS);
@@ -86,6 +95,7 @@ mod tests {
         assert!(!lines(&metrics, "gone").is_empty());
         drop(gone);
         assert_eq!(lines(&metrics, "gone"), [""; 0]);
+        assert!(lines(&metrics, "duration_seconds_count").iter().all(|line| line.contains("stays")));
         assert_eq!(
             lines(&metrics, "moorgate_attempts_total"),
             ["moorgate_attempts_total{pool=\"p\",origin=\"stays\",outcome=\"ok\"} 1"]
@@ -95,15 +105,43 @@ mod tests {
     #[test]
     fn series_held_by_a_newer_snapshot_stay() {
         let metrics = metrics();
-        let old = metrics.origin("p", "a");
+        let old = origin(&metrics, "a");
         old.attempted("ok", MS);
-        let new = metrics.origin("p", "a");
+        let new = origin(&metrics, "a");
         drop(old);
         new.attempted("ok", MS);
         assert_eq!(
             lines(&metrics, "moorgate_attempts_total"),
             ["moorgate_attempts_total{pool=\"p\",origin=\"a\",outcome=\"ok\"} 2"]
         );
+    }
+
+    /// The labels of every histogram of tries, for a pool of so many origins each of which was tried.
+    fn timed(metrics: &Metrics, origins: usize) -> (Vec<Arc<OriginMeters>>, Vec<String>) {
+        let names: Vec<String> = (0..origins).map(|number| format!("o{number}")).collect();
+        let all = metrics.origins("p", names.iter().map(String::as_str));
+        for origin in &all {
+            origin.attempted("ok", MS);
+            origin.opened(MS);
+        }
+        (all, lines(metrics, "duration_seconds_count"))
+    }
+
+    #[test]
+    fn s1_up_to_two_hundred_origins_have_times_of_their_own_and_more_share_those_of_the_pool() {
+        let metrics = metrics();
+        let (few, shown) = timed(&metrics, 200);
+        assert_eq!(shown.len(), 2 * 200);
+        assert!(shown.contains(&"moorgate_attempt_duration_seconds_count{pool=\"p\",origin=\"o7\"} 1".to_owned()));
+        let (many, shown) = timed(&metrics, 201);
+        assert_eq!(shown.len(), 2 * 200 + 2);
+        drop(few);
+        let shared = ["attempt", "connect"]
+            .map(|what| format!("moorgate_{what}_duration_seconds_count{{pool=\"p\",origin=\"-\"}} 201"));
+        assert_eq!(lines(&metrics, "duration_seconds_count"), shared);
+        assert!(lines(&metrics, "attempts_total").len() == 201, "everything else is told of each");
+        drop(many);
+        assert_eq!(lines(&metrics, "pool=\"p\""), [""; 0]);
     }
 
     #[test]
@@ -126,7 +164,7 @@ mod tests {
     #[test]
     fn an_unknown_outcome_is_other() {
         let metrics = metrics();
-        let origin = metrics.origin("p", "a");
+        let origin = origin(&metrics, "a");
         origin.attempted("on fire", MS);
         assert_eq!(
             lines(&metrics, "moorgate_attempts_total"),

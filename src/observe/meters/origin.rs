@@ -7,8 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::super::metrics::All;
-use super::super::series::{Gauge, Histogram, Level};
+use super::super::series::{Gauge, Level};
 use super::level;
+use super::times::Times;
 use super::words::{OTHER, Words};
 
 /// How a try can end, the frequent first; the error classes are those of the access log.
@@ -39,14 +40,18 @@ const CONNECTION_KINDS: &[&str] = &["opened", "reused"];
 
 /// Counts the tries and probes at one origin.
 pub struct OriginMeters {
+    counts: Arc<Counts>,
+    times: Arc<Times>,
+}
+
+/// What is counted of one origin, and what it is like: the series with its name.
+pub(in crate::observe) struct Counts {
     all: Arc<All>,
     name: [Box<str>; 2],
     attempts: Words,
     connections: Words,
     probes: Words,
     ejections: Mutex<BTreeSet<&'static str>>,
-    attempt_duration: OnceLock<Histogram>,
-    connect_duration: OnceLock<Histogram>,
     gauges: OnceLock<OriginGauges>,
 }
 
@@ -80,6 +85,56 @@ struct OriginGauges {
 }
 
 impl OriginMeters {
+    /// `times` may be shared by the whole pool.
+    pub(in crate::observe) fn new(counts: Arc<Counts>, times: Arc<Times>) -> Self {
+        Self { counts, times }
+    }
+
+    /// A try ended: `ok`, `status`, or an error class.
+    pub fn attempted(&self, outcome: &'static str, took: Duration) {
+        let Counts { all, name: [pool, origin], attempts, .. } = &*self.counts;
+        attempts.increment(outcome, |outcome| all.attempts.with(&[pool, origin, outcome]));
+        self.times.attempted(took);
+    }
+
+    /// A connection was opened for a try.
+    pub fn opened(&self, took: Duration) {
+        self.counts.connection("opened");
+        self.times.connected(took);
+    }
+
+    /// A try took a connection that was there already.
+    pub fn reused(&self) {
+        self.counts.connection("reused");
+    }
+
+    /// A probe ended `good`, `overloaded` or `bad`.
+    pub fn probed(&self, result: &'static str) {
+        let Counts { all, name: [pool, origin], probes, .. } = &*self.counts;
+        probes.increment(result, |result| all.probes.with(&[pool, origin, result]));
+    }
+
+    /// The origin was taken out; `reason` is a word of a short list.
+    pub fn ejected(&self, reason: &'static str) {
+        let Counts { all, name: [pool, origin], ejections, .. } = &*self.counts;
+        ejections.lock().insert(reason);
+        all.ejections.with(&[pool, origin, reason]).increment();
+    }
+
+    /// Shows what was seen when somebody looked.
+    pub fn show(&self, view: &OriginView) {
+        let gauges = self.counts.gauges.get_or_init(|| OriginGauges::of(&self.counts.all, &self.counts.name));
+        gauges.up.set(view.up.into());
+        gauges.in_flight.set(level(view.in_flight));
+        gauges.active.set(level(view.active));
+        gauges.idle.set(level(view.idle));
+        gauges.configured.set(view.weight);
+        gauges.effective.set(view.effective);
+        gauges.share.set(view.share);
+    }
+}
+
+impl Counts {
     pub(in crate::observe) fn new(all: &Arc<All>, pool: &str, origin: &str) -> Self {
         Self {
             all: Arc::clone(all),
@@ -88,59 +143,13 @@ impl OriginMeters {
             connections: Words::new(CONNECTION_KINDS),
             probes: Words::new(PROBE_RESULTS),
             ejections: Mutex::default(),
-            attempt_duration: OnceLock::new(),
-            connect_duration: OnceLock::new(),
             gauges: OnceLock::new(),
         }
-    }
-
-    /// A try ended: `ok`, `status`, or an error class.
-    pub fn attempted(&self, outcome: &'static str, took: Duration) {
-        let [pool, origin] = &self.name;
-        self.attempts.increment(outcome, |outcome| self.all.attempts.with(&[pool, origin, outcome]));
-        self.attempt_duration.get_or_init(|| self.all.attempt_duration.with(&[pool, origin])).observe(took);
-    }
-
-    /// A connection was opened for a try.
-    pub fn opened(&self, took: Duration) {
-        let [pool, origin] = &self.name;
-        self.connection("opened");
-        self.connect_duration.get_or_init(|| self.all.connect_duration.with(&[pool, origin])).observe(took);
-    }
-
-    /// A try took a connection that was there already.
-    pub fn reused(&self) {
-        self.connection("reused");
     }
 
     fn connection(&self, kind: &'static str) {
         let [pool, origin] = &self.name;
         self.connections.increment(kind, |kind| self.all.upstream_connections_total.with(&[pool, origin, kind]));
-    }
-
-    /// A probe ended `good`, `overloaded` or `bad`.
-    pub fn probed(&self, result: &'static str) {
-        let [pool, origin] = &self.name;
-        self.probes.increment(result, |result| self.all.probes.with(&[pool, origin, result]));
-    }
-
-    /// The origin was taken out; `reason` is a word of a short list.
-    pub fn ejected(&self, reason: &'static str) {
-        let [pool, origin] = &self.name;
-        self.ejections.lock().insert(reason);
-        self.all.ejections.with(&[pool, origin, reason]).increment();
-    }
-
-    /// Shows what was seen when somebody looked.
-    pub fn show(&self, view: &OriginView) {
-        let gauges = self.gauges.get_or_init(|| OriginGauges::of(&self.all, &self.name));
-        gauges.up.set(view.up.into());
-        gauges.in_flight.set(level(view.in_flight));
-        gauges.active.set(level(view.active));
-        gauges.idle.set(level(view.idle));
-        gauges.configured.set(view.weight);
-        gauges.effective.set(view.effective);
-        gauges.share.set(view.share);
     }
 }
 
@@ -158,7 +167,7 @@ impl OriginGauges {
     }
 }
 
-impl Drop for OriginMeters {
+impl Drop for Counts {
     fn drop(&mut self) {
         let (all, [pool, origin]) = (&self.all, &self.name);
         all.by_origin.leave(&self.name, self, || {
@@ -166,8 +175,6 @@ impl Drop for OriginMeters {
             self.connections.used().for_each(|kind| all.upstream_connections_total.remove(&[pool, origin, kind]));
             self.probes.used().for_each(|result| all.probes.remove(&[pool, origin, result]));
             self.ejections.lock().iter().for_each(|reason| all.ejections.remove(&[pool, origin, reason]));
-            all.attempt_duration.remove(&[pool, origin]);
-            all.connect_duration.remove(&[pool, origin]);
             all.origin_up.remove(&[pool, origin]);
             all.in_flight.remove(&[pool, origin]);
             all.ring_share.remove(&[pool, origin]);
