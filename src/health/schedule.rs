@@ -131,32 +131,56 @@ impl Schedule {
     }
 }
 
-/// How many probes a process may start: at most 500 in any second.
+/// How many probes a process may start: at most 500 in any second, and no more at once than end in time. Where the
+/// machine has no time for them, as many late ones would be begun again for ever.
 #[derive(Debug)]
 pub struct Pace {
     tokens: f64,
     at: Instant,
+    /// How many may run at once.
+    room: usize,
+    /// When it was made smaller; probes begun before say nothing about what it is now.
+    shrunk: Option<Instant>,
 }
 
 impl Pace {
-    const BURST: f64 = 50.0;
+    /// No more start at once.
+    pub const AT_ONCE: usize = 50;
+    const BURST: f64 = Self::AT_ONCE as f64;
     const RATE: f64 = 450.0;
+    /// Any number of hanging origins may be waited for,
+    const MOST: usize = 100_000;
+    /// and on the slowest machine some are asked.
+    const LEAST: usize = 8;
 
     /// A full bucket.
     pub fn new(now: Instant) -> Self {
-        Self { tokens: Self::BURST, at: now }
+        Self { tokens: Self::BURST, at: now, room: Self::MOST, shrunk: None }
     }
 
-    /// May another probe start?
-    pub fn take(&mut self, now: Instant) -> bool {
+    /// May another probe start, beside so many that run?
+    pub fn take(&mut self, running: usize, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.tokens = (self.tokens + passed * Self::RATE).min(Self::BURST);
         self.at = self.at.max(now);
-        let may = self.tokens >= 1.0;
+        let may = self.tokens >= 1.0 && running < self.room;
         if may {
             self.tokens -= 1.0;
         }
         may
+    }
+
+    /// A probe ended in time.
+    pub fn in_time(&mut self) {
+        self.room = (self.room + 1).min(Self::MOST);
+    }
+
+    /// A probe that began then was not ended in time; so many still run.
+    pub fn late(&mut self, began: Instant, running: usize, now: Instant) {
+        if self.shrunk.is_none_or(|shrunk| began >= shrunk) {
+            self.room = (self.room.min(running) / 2).max(Self::LEAST);
+            self.shrunk = Some(now);
+        }
     }
 }
 
@@ -259,11 +283,31 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         let at = |tenth: u64| start + Duration::from_micros(tenth * 100);
-        let begun: Vec<u64> = (0..30_000).filter(|tenth| pace.take(at(*tenth))).collect();
+        let begun: Vec<u64> = (0..30_000).filter(|tenth| pace.take(0, at(*tenth))).collect();
         for first in 0..begun.len() {
             let within = begun[first..].iter().take_while(|tenth| **tenth < begun[first] + 10_000).count();
             assert!(within <= 500, "{within} probes within a second");
         }
         assert!(begun.len() > 1300, "and it is used: {}", begun.len());
+    }
+
+    #[test]
+    fn late_probes_make_room_for_fewer_once_and_ends_in_time_for_more() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pace = Pace::new(start);
+        assert!(pace.take(9_999, at(0)));
+        for _ in 0..300 {
+            pace.late(at(100), 400, at(2_000));
+        }
+        assert!(!pace.take(200, at(2_000)) && pace.take(199, at(2_000)), "all of one time are one sign");
+        pace.late(at(2_000), 200, at(4_000));
+        assert!(!pace.take(100, at(4_000)) && pace.take(99, at(4_000)));
+        (0..20).for_each(|_| pace.in_time());
+        assert!(!pace.take(120, at(5_000)) && pace.take(119, at(5_000)));
+        for second in 6..60 {
+            pace.late(at(second * 1000), 100, at(second * 1000));
+        }
+        assert!(pace.take(7, at(60_000)), "some are always asked");
     }
 }

@@ -17,16 +17,26 @@ use super::{Bell, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
 const TURN: Duration = Duration::from_millis(100);
 /// A turn that comes later than planned by more says that we were held up.
 const STALL: Duration = Duration::from_millis(250);
-/// Judging a great pool takes time: so much is left between two judgements for each origin above a hundred.
-const REST: Duration = Duration::from_micros(5);
+/// Looking through great pools and judging them takes time, on a busy machine a multiple of it; the probes that run need
+/// the same thread. So each is followed by a rest of so many times as long,
+const REST: u32 = 19;
+/// but not longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(500);
 /// Probes that wait longer than this say that there are more than may run.
 const BEHIND: Duration = Duration::from_millis(500);
+/// What waits for the pace is looked at again after this: some probes then start at once.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Descriptors kept for probes.
 const RESERVE: usize = 16;
 
 /// The clock of the runtime: the real one, but for tests that hold it.
 pub(super) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+/// How long what began so long ago is not done again.
+fn rest(began: Instant) -> Duration {
+    now().saturating_duration_since(began).saturating_mul(REST).min(LONGEST_REST)
 }
 
 /// Tells origins apart while they live.
@@ -44,6 +54,8 @@ struct Book {
     short: bool,
     restless: bool,
     judged: Instant,
+    /// How long it is not judged again.
+    rest: Duration,
 }
 
 /// A probe that ended.
@@ -71,6 +83,11 @@ pub(super) struct Work<'p, S> {
     pace: Pace,
     reserve: Reserve,
     random: Rng,
+    /// Until then nothing is due: to look through the schedules of ten thousand origins at every turn, and so at the
+    /// end of every probe, would take half a core.
+    look: Instant,
+    /// Probes wait too long for the pace.
+    behind: bool,
     /// When the next turn is to be.
     pub(super) planned: Instant,
 }
@@ -90,6 +107,8 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             pace: Pace::new(now()),
             reserve: Reserve::new(RESERVE),
             random: Rng::new(),
+            look: now(),
+            behind: false,
             planned: now(),
         }
     }
@@ -110,6 +129,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             });
             book.dirty = true;
         }
+        self.look = now;
         (self.sink)(Fact::Stalled(late));
         true
     }
@@ -152,7 +172,16 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             }
             own.push(schedule);
         }
-        self.books.push(Book { roster, schedules: own, dirty: true, short, restless: false, judged: now });
+        self.look = now;
+        self.books.push(Book {
+            roster,
+            schedules: own,
+            dirty: true,
+            short,
+            restless: false,
+            judged: now,
+            rest: Duration::ZERO,
+        });
     }
 
     /// What did traffic tell?
@@ -167,6 +196,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             book.dirty = true;
             if let (true, Some(schedule)) = (refused, book.schedules.get_mut(*number)) {
                 schedule.ask();
+                self.look = now();
             }
         }
     }
@@ -174,21 +204,43 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
     /// Starts the probes that are due, as far as the pace allows; answers whether some wait too long for it.
     pub(super) fn start_due(&mut self) -> bool {
         let now = now();
-        let mut due: Vec<(Kind, Instant, usize, usize)> = Vec::new();
-        for (at, book) in self.books.iter().enumerate().filter(|(_, book)| book.roster.policy.probing.is_some()) {
-            let kinds = book.schedules.iter().enumerate();
-            due.extend(kinds.filter_map(|(number, schedule)| {
-                Some((schedule.due(now)?, schedule.next().unwrap_or(now), at, number))
-            }));
+        if now < self.look {
+            return self.behind;
         }
-        due.sort_unstable_by_key(|(kind, since, ..)| (*kind == Kind::Regular, *since));
-        for (kind, since, at, number) in due {
-            if !self.pace.take(now) {
-                return now.saturating_duration_since(since) > BEHIND;
+        self.behind = false;
+        self.look = now + TURN;
+        let mut pause = TURN;
+        for (kind, since, at, number) in self.due(now) {
+            self.behind |= now.saturating_duration_since(since) > BEHIND;
+            if !self.pace.take(self.running.len(), now) {
+                pause = PAUSE;
+                break;
             }
             self.start(kind, at, number, now);
         }
-        false
+        self.look = self.look.min(now + pause).max(now + rest(now));
+        self.behind
+    }
+
+    /// What is due and may start at once or is the next to: by kind, then by age. Looks for the next one, too.
+    fn due(&mut self, now: Instant) -> Vec<(Kind, Instant, usize, usize)> {
+        let mut due: Vec<(Kind, Instant, usize, usize)> = Vec::new();
+        for (at, book) in self.books.iter().enumerate().filter(|(_, book)| book.roster.policy.probing.is_some()) {
+            for (number, schedule) in book.schedules.iter().enumerate() {
+                match (schedule.due(now), schedule.next()) {
+                    (Some(kind), next) => due.push((kind, next.unwrap_or(now), at, number)),
+                    (None, Some(next)) => self.look = self.look.min(next),
+                    (None, None) => {}
+                }
+            }
+        }
+        let order = |(kind, since, ..): &(Kind, Instant, usize, usize)| (*kind == Kind::Regular, *since);
+        if due.len() > Pace::AT_ONCE {
+            due.select_nth_unstable_by_key(Pace::AT_ONCE, order);
+            due.truncate(Pace::AT_ONCE + 1);
+        }
+        due.sort_unstable_by_key(order);
+        due
     }
 
     fn start(&mut self, kind: Kind, at: usize, number: usize, began: Instant) {
@@ -244,19 +296,34 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         if !schedule.ended(done.id, done.began, serving, &probing, self.random.f64()) {
             return;
         }
+        self.look = self.look.min(schedule.next().unwrap_or(now));
         if target.address.endpoint().as_ref() != Some(&done.endpoint) {
             // It moved meanwhile: this was about somebody else.
             schedule.put_off(now);
+            self.look = now;
             return;
         }
+        if now.saturating_duration_since(done.began) > probing.timeout + STALL {
+            // Its own timer came late: the answer may have been there, and nobody looked.
+            self.pace.late(done.began, self.running.len(), now);
+            match done.kind {
+                Kind::Regular => schedule.put_off(now),
+                Kind::Confirm => schedule.ask(),
+            }
+            self.look = now;
+            return;
+        }
+        self.pace.in_time();
         let Some(grade) = done.grade else {
             if self.reserve.lend() {
                 schedule.put_off(now);
+                self.look = now;
             }
             return;
         };
         if done.kind == Kind::Regular && serving && grade.fault().is_some_and(Fault::is_refusal) {
             schedule.ask();
+            self.look = now;
         }
         let evidence = match done.kind {
             Kind::Regular => Evidence::Probe(grade),
@@ -273,10 +340,8 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         self.reserve.refill();
         let now = now();
         for book in &mut self.books {
-            let age = now.saturating_duration_since(book.judged);
-            let many = book.roster.targets.len().saturating_sub(100);
-            let rest = REST * u32::try_from(many).unwrap_or(u32::MAX);
-            if !(book.dirty && age >= rest || book.restless && age >= TURN.max(rest)) {
+            let (age, began) = (now.saturating_duration_since(book.judged), self::now());
+            if !(book.dirty && age >= book.rest || book.restless && age >= TURN.max(book.rest)) {
                 continue;
             }
             let judged = book.roster.judge(book.short, now);
@@ -286,6 +351,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
                     (out, &book.roster.policy.probing, book.schedules.get_mut(number))
                 {
                     schedule.hurry(probing, self.random.f64(), now);
+                    self.look = now;
                 }
                 (self.sink)(Fact::Changed(change));
             }
@@ -293,6 +359,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
                 (self.sink)(Fact::Short { pool: Arc::clone(&book.roster.pool), short: judged.short });
             }
             (book.dirty, book.short, book.restless, book.judged) = (false, judged.short, judged.restless, now);
+            book.rest = rest(began);
         }
     }
 
@@ -305,10 +372,8 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
 
     pub(super) fn next_turn(&self) -> Instant {
         let now = now();
-        let next = self.books.iter().flat_map(|book| &book.schedules).filter_map(Schedule::next).min();
-        // What waits for the pace gets some every few milliseconds.
-        let soon = now + Duration::from_millis(5);
-        next.map_or(now + TURN, |next| next.clamp(soon, now + TURN))
+        // Not at once again: what becomes due meanwhile starts together.
+        self.look.clamp(now + Duration::from_millis(5), now + TURN)
     }
 }
 
@@ -364,6 +429,45 @@ mod tests {
         assert!(work.running.len() <= 500, "{}", work.running.len());
         let long_ago = now().checked_sub(BEHIND * 2).unwrap();
         work.books[0].schedules.iter_mut().for_each(|schedule| schedule.put_off(long_ago));
+        assert!(!work.start_due(), "nobody looks before there may be something to start");
+        work.look = now();
         assert!(work.start_due());
+    }
+
+    #[tokio::test]
+    async fn probe_that_was_not_ended_in_time_is_begun_again() {
+        let bell = Arc::new(Bell::default());
+        let mut work = Work::new(&bell, |_| {});
+        let roster = roster(1);
+        work.refresh(vec![Arc::clone(&roster)]);
+        let target = &roster.targets[0];
+        let mut end = |age: Duration| {
+            let began = now().checked_sub(age).unwrap();
+            work.start(Kind::Regular, 0, 0, began);
+            let (id, live, endpoint) = (work.ids, Arc::clone(&target.live), target.address.endpoint().unwrap());
+            let grade = Some(Grade::Bad(Fault::Timeout));
+            work.ended(&Done { id, live, kind: Kind::Regular, endpoint, began, grade });
+            (target.live.was_probed(), work.books[0].schedules[0].due(now()))
+        };
+        assert_eq!(end(Duration::from_secs(3)), (false, Some(Kind::Regular)));
+        assert_eq!(end(Duration::from_secs(1)), (true, None));
+    }
+
+    #[tokio::test]
+    async fn schedules_are_not_looked_through_before_one_may_be_due() {
+        let bell = Arc::new(Bell::default());
+        let mut work = Work::new(&bell, |_| {});
+        let roster = roster(300);
+        work.refresh(vec![Arc::clone(&roster)]);
+        let later = now() + TURN * 10;
+        work.books[0].schedules.iter_mut().for_each(|schedule| schedule.put_off(later));
+        work.start_due();
+        assert!(work.running.is_empty() && work.look > now() && work.next_turn() > now());
+        work.look = later;
+        roster.targets[7].live.refused();
+        work.hear();
+        assert!(work.look <= now(), "a refusal is confirmed at once");
+        work.start_due();
+        assert_eq!(work.running.len(), 1);
     }
 }
