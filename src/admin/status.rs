@@ -12,6 +12,8 @@ pub struct Status {
     pub uptime: f64,
     /// What is in force.
     pub config: ConfigStatus,
+    /// Are more probes due than a process may run, so that intervals are longer than configured?
+    pub probes_stretched: bool,
     /// By name.
     pub pools: IndexMap<String, PoolStatus>,
 }

@@ -7,19 +7,20 @@ use indexmap::IndexMap;
 
 use super::status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
 use crate::config::pool::Panic;
-use crate::health::Verdict;
+use crate::health::{Prober, Verdict};
 use crate::observe::{OriginView, PoolView};
 use crate::pool::Member;
 use crate::snapshot::{Snapshot, Upstream};
 
 impl Status {
-    /// The state of everything in `snapshot`; `started`: when the process was.
-    pub fn of(snapshot: &Snapshot, started: Instant, now: Instant) -> Self {
+    /// The state of everything in `snapshot`, as `prober` sees to it; `started`: when the process was.
+    pub fn of(snapshot: &Snapshot, prober: &Prober, started: Instant, now: Instant) -> Self {
         let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, now));
         Self {
             generation: 1,
             uptime: now.saturating_duration_since(started).as_secs_f64(),
             config: ConfigStatus { version: snapshot.version(), digest: snapshot.digest().to_owned() },
+            probes_stretched: prober.is_stretched(),
             pools: snapshot.upstreams().iter().map(pool).collect(),
         }
     }
@@ -124,7 +125,7 @@ pools:
     fn status() -> Value {
         let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
         let snapshot = snapshot(&metrics, now);
-        serde_json::to_value(Status::of(&snapshot, now, now + Duration::from_millis(1500))).unwrap()
+        serde_json::to_value(Status::of(&snapshot, &Prober::new(), now, now + Duration::from_millis(1500))).unwrap()
     }
 
     #[test]
@@ -133,6 +134,7 @@ pools:
         assert_eq!(status["generation"], 1);
         assert_eq!(status["uptime"], 1.5);
         assert_eq!(status["config"]["version"], 1);
+        assert_eq!(status["probes_stretched"], false);
         assert_eq!(status["config"]["digest"].as_str().unwrap().len(), 64);
         let pool = &status["pools"]["origin"];
         assert_eq!((&pool["algorithm"], &pool["key"]), (&json!("hash"), &json!("{host}{path}")));
@@ -182,7 +184,7 @@ pools:
         let snapshot = snapshot(&metrics, now);
         show(&snapshot);
         let shown = metrics.encode().unwrap();
-        let status = Status::of(&snapshot, now, now);
+        let status = Status::of(&snapshot, &Prober::new(), now, now);
         let (fingerprint, pool) = (&status.pools["origin"].ring.fingerprint, "pool=\"origin\"");
         for line in [
             format!("moorgate_origin_up{{{pool},origin=\"10.0.0.2:80\"}} 1"),

@@ -115,15 +115,14 @@ impl Start {
         let log = Arc::new(self.access_log(shards)?);
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
         let (drain, readiness) = (Drain::default(), Arc::new(Readiness::default()));
-        let (reloads, wishes) = reload::wishes();
+        let (prober, (reloads, wishes)) = (Arc::new(Prober::new()), reload::wishes());
         let places = Places::of(&bound, &admin);
-        let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads))?)));
+        let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads, &prober))?)));
         let told = hear(wished(reloads, &log, &admin))?;
         let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
         let (file, store, metrics) = (self.file.clone(), self.store.clone(), self.metrics.clone());
-        let prober = Arc::new(Prober::new());
         let published = Box::new({
             let prober = prober.clone();
             move || prober.ring()
@@ -155,16 +154,16 @@ impl Start {
     }
 
     /// What is asked at the admin address.
-    fn asked(&self, readiness: &Arc<Readiness>, reloads: &reload::Reloads) -> admin::Gateway {
+    fn asked(&self, readiness: &Arc<Readiness>, reloads: &reload::Reloads, prober: &Arc<Prober>) -> admin::Gateway {
         let (metrics, [shown, store, running]) = (self.metrics.clone(), [(); 3].map(|()| self.store.clone()));
-        let (readiness, reloads, started) = (readiness.clone(), reloads.clone(), self.started);
+        let (readiness, reloads, prober, started) = (readiness.clone(), reloads.clone(), prober.clone(), self.started);
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
             metrics: Box::new(move || {
                 admin::show(&shown.load());
                 metrics.encode().map_err(|error| error.to_string())
             }),
-            status: Box::new(move || admin::Status::of(&store.load(), started, now())),
+            status: Box::new(move || admin::Status::of(&store.load(), &prober, started, now())),
             config: Box::new(move || config::dump(running.load().config())),
             reload: Arc::new(move |ask| {
                 let reloads = reloads.clone();

@@ -182,6 +182,8 @@ impl Pool {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config;
     use crate::pool::tests::{compiled, pool, section};
@@ -233,6 +235,31 @@ mod tests {
         for hash in hashes() {
             assert_eq!(tried(&heavy, hash).0, heavy.ring().walk(hash).collect::<Vec<_>>());
         }
+    }
+
+    /// A walk passes thousands of points a pick here, a hundred thousand picks would take minutes: the bound is far from
+    /// both.
+    #[test]
+    fn s1_ten_thousand_origins_of_which_one_or_none_is_left_are_not_walked_for_each_request() {
+        let names: Vec<String> = (0..10_000).map(|number| format!("o{number}")).collect();
+        let mut section = section(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        section.health.panic = config::pool::Panic::Fail;
+        let (failing, began) = (compiled(&section, None), Instant::now());
+        section.health.panic = config::pool::Panic::Keep;
+        let keeping = compiled(&section, None);
+        let picks = |pool: &Pool| {
+            let pick = |hash| pool.pick(&Ask { hash: Some(hash), tried: &[] }, &mut Rng::with_seed(0));
+            let picked: Vec<_> = (0..20_000_u32).map(|n| pick(n.wrapping_mul(0x9e37_79b9)).map(|p| p.member)).collect();
+            picked
+        };
+        for pool in [&failing, &keeping] {
+            set(pool, &[Verdict::Down; 10_000]);
+        }
+        assert!(picks(&failing).iter().all(Option::is_none));
+        assert!(picks(&keeping).iter().all(Option::is_some));
+        keeping.member(1234).unwrap().origin().health().publish(Verdict::Up);
+        assert!(picks(&keeping).iter().all(|member| *member == Some(1234)));
+        assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -31,4 +31,5 @@ mod rig;
 mod ring_of_nginx;
 mod signals;
 mod slow_clients;
+mod ten_thousand_origins;
 mod tries;

@@ -15,7 +15,7 @@ use crate::connection;
 use crate::script::Door;
 use crate::stage::Stage;
 
-const BACKLOG: i32 = 1024;
+pub(crate) const BACKLOG: i32 = 1024;
 
 /// Runs the data port; ends only with an error.
 pub(crate) async fn keep(listener: TcpListener, stage: Arc<Stage>) -> io::Result<()> {

@@ -35,6 +35,9 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
         number(&config["version"]),
         short(text(&config["digest"])),
     );
+    if status["probes_stretched"] == true {
+        out.push_str("more probes are due than may run: intervals are longer than configured\n");
+    }
     for (name, pool) in status["pools"].as_object().into_iter().flatten() {
         let short = if pool["short"] == true { ", short" } else { "" };
         let _ = writeln!(
@@ -197,6 +200,17 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
  b            down   0 of 2  50.0%          0         0       -      -      -  -               refused
 ";
         assert_eq!(show(&status(), false), expected);
+    }
+
+    #[test]
+    fn h1_intervals_that_stretch_are_told() {
+        let mut status = status();
+        status["probes_stretched"] = true.into();
+        let shown = show(&status, false);
+        assert_eq!(
+            shown.lines().nth(1),
+            Some("more probes are due than may run: intervals are longer than configured")
+        );
     }
 
     #[test]

@@ -172,7 +172,8 @@ impl Gateway {
     fn becomes_ready(&mut self) -> bool {
         let admin = self.admin;
         let ready = || Client::new(admin).send(&Ask::get("/readyz")).is_ok_and(|answer| answer.status == 200);
-        let state = within(PATIENCE, || match self.process.wait(Duration::ZERO) {
+        // Ten thousand origins on a busy machine take their time.
+        let state = within(PATIENCE * 3, || match self.process.wait(Duration::ZERO) {
             Some(_) => Some(false),
             None => ready().then_some(true),
         });

@@ -29,7 +29,7 @@ pub(crate) use h2c::h2c;
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
 pub(crate) use nginx::{Nginx, nginx};
-pub(crate) use origin::{Origin, origin};
+pub(crate) use origin::{Origin, everywhere, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};

@@ -22,17 +22,17 @@ pub(crate) struct Origin {
 
 /// Starts an origin of this name.
 pub(crate) fn origin(name: &str) -> Origin {
-    let folder = TempDir::new().unwrap();
-    let (process, address, control) = start(name, None, &folder);
-    Origin { name: name.to_owned(), address, control, process, folder }
+    Origin::start(name, &[])
 }
 
-fn start(name: &str, address: Option<SocketAddr>, folder: &TempDir) -> (Process, SocketAddr, SocketAddr) {
+/// Starts one that answers at every address of the loopback network (127.x.y.z), on one port.
+pub(crate) fn everywhere(name: &str) -> Origin {
+    Origin::start(name, &["--everywhere"])
+}
+
+fn start(name: &str, more: &[&str], folder: &TempDir) -> (Process, SocketAddr, SocketAddr) {
     let mut program = Program::new(env!("CARGO_BIN_EXE_moorgate-test-origin"));
-    program.args(["--with-parent", "--name", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    if let Some(address) = address {
-        program.args(["--listen", &address.to_string()]);
-    }
+    program.args(["--with-parent", "--name", name]).args(more).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = Process::start(&format!("origin {name}"), &mut program, &folder.path().join("output"));
     let mut line = String::new();
     BufReader::new(process.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -41,6 +41,12 @@ fn start(name: &str, address: Option<SocketAddr>, folder: &TempDir) -> (Process,
 }
 
 impl Origin {
+    fn start(name: &str, more: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (process, address, control) = start(name, more, &folder);
+        Self { name: name.to_owned(), address, control, process, folder }
+    }
+
     /// One command, one reply.
     pub(crate) fn tell(&self, command: &Command) -> Reply {
         let mut stream = TcpStream::connect_timeout(&self.control, PATIENCE).unwrap();
@@ -143,6 +149,7 @@ impl Origin {
     /// A new process at the same address, which knows nothing of the old one's rules.
     pub(crate) fn restart(&mut self) {
         self.process.kill();
-        (self.process, self.address, self.control) = start(&self.name, Some(self.address), &self.folder);
+        (self.process, self.address, self.control) =
+            start(&self.name, &["--listen", &self.address.to_string()], &self.folder);
     }
 }
