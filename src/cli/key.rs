@@ -1,7 +1,8 @@
 //! Where does this request go, and where next? The `key` command.
 //!
-//! It renders the key and asks the same pick as the data plane, of a pool in which every origin is up and resolved:
-//! what it prints follows from the file alone. It never touches the network.
+//! It renders the key and asks the same pick as the data plane, of a pool in which every origin is resolved, and up
+//! unless it is told to assume otherwise: what it prints follows from the file and the line alone. It never touches
+//! the network.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,6 +17,7 @@ use serde::Serialize;
 use super::{ConfigFile, Exit, Usage};
 use crate::balance;
 use crate::config::{self, Complaint, Config};
+use crate::health::Verdict;
 use crate::pool::{Ask, Pick, Pool};
 use crate::template::{Facts, Keyed, host, path};
 use crate::traffic::Target;
@@ -43,6 +45,12 @@ pub(super) struct Key {
     /// The client's address, for keys that hold it
     #[arg(long, value_name = "IP")]
     client_ip: Option<IpAddr>,
+    /// As if an origin stood so: up, kept, down or joining
+    #[arg(long, value_name = "ORIGIN=STATE")]
+    assume: Vec<String>,
+    /// As if the request had been at an origin already, and may be tried again
+    #[arg(long, value_name = "ORIGIN")]
+    tried: Vec<String>,
     /// What is asked for: http://host/path?query, or /path?query
     #[arg(value_name = "URL", required_unless_present = "raw_from")]
     urls: Vec<String>,
@@ -63,14 +71,29 @@ impl Key {
 
     fn answer(&self, pools: Vec<Pool>, out: &mut dyn Write) -> anyhow::Result<()> {
         let pool = chosen(pools, self.pool.as_deref())?;
+        let scene = self.scene(pool)?;
         match &self.raw_from {
-            Some(file) => self.raw(&pool, file, out),
-            None => self.requests(&pool, out),
+            Some(file) => self.raw(&scene, file, out),
+            None => self.requests(&scene, out),
         }
     }
 
+    /// The pool as the line says to think of it.
+    fn scene(&self, pool: Pool) -> anyhow::Result<Scene> {
+        for assumed in &self.assume {
+            let (name, state) = assumed.rsplit_once('=').unwrap_or((assumed, ""));
+            let Some(verdict) = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == state) else {
+                bail!(Usage(format!("--assume {assumed}: expected ORIGIN=STATE, with up, kept, down or joining")));
+            };
+            let member = pool.member(number(&pool, name)?);
+            member.into_iter().for_each(|member| member.origin().health().publish(verdict));
+        }
+        let tried = self.tried.iter().map(|name| number(&pool, name)).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Scene { pool, tried, imagined: !self.assume.is_empty() || !self.tried.is_empty() })
+    }
+
     /// `--raw-from`: one literal key a line.
-    fn raw(&self, pool: &Pool, file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn raw(&self, scene: &Scene, file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         let what = || file.display().to_string();
         let mut lines: Box<dyn BufRead> = match file.to_str() {
             Some("-") => Box::new(io::stdin().lock()),
@@ -83,8 +106,8 @@ impl Key {
             // An empty key is a missing one.
             let some = Some(key.as_slice()).filter(|key| !key.is_empty());
             match self.json {
-                true => json(&place(pool, some), &mut out)?,
-                false => pair(pool, &key, some, &mut out)?,
+                true => json(&scene.place(some), &mut out)?,
+                false => scene.pair(&key, some, &mut out)?,
             }
             key.clear();
         }
@@ -92,7 +115,8 @@ impl Key {
     }
 
     /// By URL.
-    fn requests(&self, pool: &Pool, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn requests(&self, scene: &Scene, out: &mut dyn Write) -> anyhow::Result<()> {
+        let pool = &scene.pool;
         let headers = headers(&self.headers)?;
         if pool.key().reads_client() && self.client_ip.is_none() {
             bail!(Usage(format!("the key {} needs a client: --client-ip IP", pool.key().text())));
@@ -103,7 +127,7 @@ impl Key {
             path::merged(facts.path()).map_err(|why| refused(url, &why.to_string()))?;
             let mut key = Vec::new();
             let keyed = pool.key().render(&facts, &mut key);
-            let mut placed = place(pool, (keyed == Keyed::Key).then_some(&key));
+            let mut placed = scene.place((keyed == Keyed::Key).then_some(&key));
             placed.url = Some(url);
             placed.missing = pool.key().missing(&facts);
             match self.json {
@@ -126,31 +150,59 @@ struct Placed<'p> {
     successors: Vec<&'p str>,
     pass: Option<u8>,
     reason: Option<&'static str>,
+    /// Who gets the next try, where that need not be the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    goes_to: Option<Option<&'p str>>,
     /// The part of the key the request does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'p str>,
 }
 
-/// Where a literal key goes, or a request without one.
-fn place<'p>(pool: &'p Pool, key: Option<&[u8]>) -> Placed<'p> {
-    let hash = key.map(balance::hash);
-    let pick = first_pick(pool, hash);
-    let owner = hash.and(pick.as_ref()).map(|pick| pick.member);
-    let walk = hash.into_iter().flat_map(|hash| pool.ring().walk(hash));
-    Placed {
-        url: None,
-        key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
-        hash,
-        owner: owner.and_then(|owner| pool.ring().name(owner)),
-        successors: walk.filter(|at| Some(*at) != owner).filter_map(|at| pool.ring().name(at)).collect(),
-        pass: pick.as_ref().map(|pick| pick.pass.number()),
-        reason: pick.as_ref().map(|pick| pick.reason.as_str()),
-        missing: None,
+/// A pool, and what is imagined of it.
+struct Scene {
+    pool: Pool,
+    /// Members the request has been at.
+    tried: Vec<usize>,
+    /// Somebody is not up, or was tried.
+    imagined: bool,
+}
+
+impl Scene {
+    /// Where a literal key goes, or a request without one.
+    fn place(&self, key: Option<&[u8]>) -> Placed<'_> {
+        let ring = self.pool.ring();
+        let hash = key.map(balance::hash);
+        let pick = self.next_pick(hash);
+        let mut walk = hash.into_iter().flat_map(|hash| ring.walk(hash)).filter_map(|at| ring.name(at));
+        Placed {
+            url: None,
+            key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
+            hash,
+            owner: walk.next(),
+            successors: walk.collect(),
+            pass: pick.as_ref().map(|pick| pick.pass.number()),
+            reason: pick.as_ref().map(|pick| pick.reason.as_str()),
+            goes_to: self.imagined.then(|| pick.and_then(|pick| ring.name(pick.member))),
+            missing: None,
+        }
+    }
+
+    fn next_pick(&self, hash: Option<u32>) -> Option<Pick> {
+        self.pool.pick(&Ask { hash, tried: &self.tried }, &mut fastrand::Rng::with_seed(0))
+    }
+
+    fn pair(&self, line: &[u8], key: Option<&[u8]>, out: &mut dyn Write) -> io::Result<()> {
+        let pick = key.and_then(|key| self.next_pick(Some(balance::hash(key))));
+        out.write_all(line)?;
+        writeln!(out, "\t{}", pick.and_then(|pick| self.pool.ring().name(pick.member)).unwrap_or("-"))
     }
 }
 
-fn first_pick(pool: &Pool, hash: Option<u32>) -> Option<Pick> {
-    pool.pick(&Ask { hash, tried: &[] }, &mut fastrand::Rng::with_seed(0))
+/// The member of this name.
+fn number(pool: &Pool, name: &str) -> anyhow::Result<usize> {
+    let names = || pool.members().iter().map(|member| &**member.name());
+    let at = names().position(|known| known == name);
+    at.ok_or_else(|| anyhow!(Usage(not_there("origin", name, names()))))
 }
 
 /// Every pool of the file, or every complaint.
@@ -184,20 +236,18 @@ fn chosen(mut pools: Vec<Pool>, name: Option<&str>) -> anyhow::Result<Pool> {
     if let Some(at) = at {
         return Ok(pools.swap_remove(at));
     }
-    let names: Vec<&str> = pools.iter().map(|pool| &**pool.name()).collect();
+    let names = || pools.iter().map(|pool| &**pool.name());
     bail!(Usage(match name {
-        Some(name) => match config::did_you_mean(name, names.iter().copied()) {
-            Some(near) => format!("no pool \"{name}\", did you mean \"{near}\"?"),
-            None => format!("no pool \"{name}\", the file has {}", names.join(", ")),
-        },
-        None => format!("say which pool: --pool {}", names.join(" | ")),
+        Some(name) => not_there("pool", name, names()),
+        None => format!("say which pool: --pool {}", names().collect::<Vec<_>>().join(" | ")),
     }));
 }
 
-fn pair(pool: &Pool, line: &[u8], key: Option<&[u8]>, out: &mut dyn Write) -> io::Result<()> {
-    let owner = key.and_then(|key| first_pick(pool, Some(balance::hash(key))));
-    out.write_all(line)?;
-    writeln!(out, "\t{}", owner.and_then(|pick| pool.ring().name(pick.member)).unwrap_or("-"))
+fn not_there<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+    match config::did_you_mean(name, names.clone()) {
+        Some(near) => format!("no {what} \"{name}\", did you mean \"{near}\"?"),
+        None => format!("no {what} \"{name}\", there is {}", names.collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn json(placed: &Placed<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -302,6 +352,9 @@ fn describe(placed: &Placed<'_>, further: bool, out: &mut dyn Write) -> io::Resu
     } else {
         writeln!(out, "owner       any: spread over the pool by two choices")?;
     }
+    if let Some(goes_to) = placed.goes_to {
+        writeln!(out, "goes to     {}", goes_to.unwrap_or("nobody"))?;
+    }
     writeln!(out, "pass        {} ({reason})", placed.pass.map_or("-".to_owned(), |pass| pass.to_string()))
 }
 
@@ -375,10 +428,39 @@ routes: [ { pool: web } ]
     }
 
     #[test]
+    fn states_can_be_assumed_and_origins_taken_for_tried() {
+        let line = ["--pool", "web", "http://h/a"];
+        let told = json(&line);
+        let owner = told["owner"].as_str().unwrap();
+        let next = told["successors"][0].as_str().unwrap();
+        let asked = |more: &[&str]| {
+            let told = json(&[&line[..], more].concat());
+            let [goes_to, reason] = ["goes_to", "reason"].map(|field| told[field].as_str().unwrap_or("-").to_owned());
+            assert_eq!(told["owner"], owner, "the ring stays as it is");
+            (goes_to, told["pass"].as_u64(), reason)
+        };
+        let down = format!("{owner}=down");
+        let (next, owner) = (next.to_owned(), owner.to_owned());
+        assert_eq!(asked(&["--assume", &down]), (next.clone(), Some(1), "owner_out".to_owned()));
+        assert_eq!(asked(&["--tried", &owner]), (next.clone(), Some(1), "owner_tried".to_owned()));
+        let all = ["0", "1", "2", "3"].map(|last| format!("127.0.0.1:920{last}"));
+        let tried: Vec<&str> = all.iter().flat_map(|name| ["--tried", name]).collect();
+        assert_eq!(asked(&tried), ("-".to_owned(), None, "-".to_owned()));
+        let text = answered(&[&line[..], &tried].concat()).unwrap();
+        assert!(text.ends_with("goes to     nobody\npass        - (nobody can take it)\n"), "{text}");
+    }
+
+    #[test]
     fn wrong_usage_and_what_the_gateway_refuses_are_told_apart() {
         for (line, code, said) in [
             (&["--pool", "wbe", "/"][..], 2, "no pool \"wbe\", did you mean \"web\"?"),
             (&["/"], 2, "say which pool: --pool web | named | spread"),
+            (&["--pool", "spread", "/", "--tried", "a"], 2, "no origin \"a\", there is 127.0.0.1:9200, 127.0.0.1:9201"),
+            (
+                &["--pool", "spread", "/", "--assume", "127.0.0.1:9200=dwon"],
+                2,
+                "--assume 127.0.0.1:9200=dwon: expected ORIGIN=STATE, with up, kept, down or joining",
+            ),
             (&["--pool", "web", "example.com/a"], 2, "example.com/a: expected http://host/path or /path"),
             (&["--pool", "web", "/", "-H", "no"], 2, "no header line: no, expected \"name: value\""),
             (&["--pool", "named", "/"], 2, "the key {header:x-key} needs a client: --client-ip IP"),

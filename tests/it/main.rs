@@ -22,6 +22,7 @@ mod key_of_a_request;
 mod keys_stay;
 mod offline;
 mod on_record;
+mod order_of_a_pick;
 mod origin_does_as_told;
 mod origins_fail;
 mod placement;
