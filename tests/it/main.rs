@@ -20,6 +20,7 @@ mod golden;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;
+mod log_in_nobody_s_way;
 mod offline;
 mod on_record;
 mod order_of_a_pick;

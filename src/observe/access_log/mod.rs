@@ -224,9 +224,9 @@ mod tests {
         (AccessLog::open(&Written::File(path.into()), &format, 1, &metrics).unwrap(), metrics)
     }
 
-    /// Leaves `count` lines with running request ids.
-    fn leave(log: &AccessLog, from: usize, count: usize) {
-        let shard = log.shard(0);
+    /// Leaves `count` lines with running request ids in a shard.
+    fn leave(log: &AccessLog, shard: usize, from: usize, count: usize) {
+        let shard = log.shard(shard);
         sample::with(|record| {
             for number in from..from + count {
                 let id = format!("{number:032}");
@@ -256,7 +256,7 @@ mod tests {
         let mut left = 0;
         while metrics.access_log_lost() == 0 {
             let before = Instant::now();
-            leave(log, left, 1);
+            leave(log, 0, left, 1);
             assert!(before.elapsed() < Duration::from_millis(200), "a request had to wait");
             left += 1;
             assert!(left < 1_000_000);
@@ -276,7 +276,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let (log, _) = open(&path);
-        leave(&log, 0, 3);
+        leave(&log, 0, 0, 3);
         until("three lines", || ids(&fs::read_to_string(&path).unwrap()) == [0, 1, 2]);
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let (log, metrics) = open(&path);
-        leave(&log, 0, 1000);
+        leave(&log, 0, 0, 1000);
         log.close(Duration::from_secs(20));
         assert_eq!(ids(&fs::read_to_string(&path).unwrap()), (0..1000).collect::<Vec<_>>());
         assert_eq!(metrics.access_log_lost(), 0);
@@ -295,14 +295,22 @@ mod tests {
     fn twenty_thousand_lines_a_second_lose_none_on_a_healthy_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let (log, metrics) = open(&path);
-        for batch in 0..100 {
-            leave(&log, batch * 200, 200);
-            thread::park_timeout(Duration::from_millis(10));
-        }
+        let metrics = Metrics::new().unwrap();
+        let format = Format::compile(&AccessFormat::Json).unwrap();
+        let log = AccessLog::open(&Written::File(path.clone()), &format, 2, &metrics).unwrap();
+        // Two shards for three seconds, a hundred lines each every ten milliseconds.
+        let serve = |shard| {
+            for batch in 0..300 {
+                leave(&log, shard, shard * 30_000 + batch * 100, 100);
+                thread::park_timeout(Duration::from_millis(10));
+            }
+        };
+        thread::scope(|scope| (0..2).for_each(|shard| drop(scope.spawn(move || serve(shard)))));
         log.close(Duration::from_secs(20));
         assert_eq!(metrics.access_log_lost(), 0);
-        assert_eq!(ids(&fs::read_to_string(&path).unwrap()), (0..20_000).collect::<Vec<_>>());
+        let mut ids = ids(&fs::read_to_string(&path).unwrap());
+        ids.sort_unstable();
+        assert_eq!(ids, (0..60_000).collect::<Vec<_>>());
     }
 
     #[test]
@@ -326,7 +334,7 @@ mod tests {
         let (_folder, path) = fifo();
         let (log, metrics) = open(&path);
         let mut reader = BufReader::new(File::open(&path).unwrap());
-        leave(&log, 0, 1);
+        leave(&log, 0, 0, 1);
         let mut first = String::new();
         reader.read_line(&mut first).unwrap();
         assert_eq!(ids(&first), [0]);
@@ -360,7 +368,7 @@ mod tests {
         let (path, ballast) = (folder.join("log"), folder.join("ballast"));
         fs::write(&ballast, vec![b'x'; 32 * 1024]).unwrap();
         let (log, metrics) = open(&path);
-        leave(&log, 0, 100);
+        leave(&log, 0, 0, 100);
         until("a full disk", || fs::metadata(&path).unwrap().len() >= 32 * 1024);
         fs::remove_file(&ballast).unwrap();
         log.close(Duration::from_secs(20));
@@ -398,7 +406,7 @@ mod tests {
         let shard = log.shard(0);
         let long = "k".repeat(200_000);
         sample::with(|record| shard.write(&Record { key: Some(long.as_bytes()), ..*record }));
-        leave(&log, 1, 1);
+        leave(&log, 0, 1, 1);
         let mut reader = File::open(&path).unwrap();
         let mut start = [0; 1];
         reader.read_exact(&mut start).unwrap();
@@ -415,11 +423,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
         let (log, _) = open(&path);
-        leave(&log, 0, 10);
+        leave(&log, 0, 0, 10);
         fs::rename(&path, &moved).unwrap();
         log.reopen();
         until("the new file", || path.exists());
-        leave(&log, 10, 10);
+        leave(&log, 0, 10, 10);
         log.close(Duration::from_secs(20));
         assert_eq!(ids(&fs::read_to_string(&moved).unwrap()), (0..10).collect::<Vec<_>>());
         assert_eq!(ids(&fs::read_to_string(&path).unwrap()), (10..20).collect::<Vec<_>>());
@@ -428,7 +436,7 @@ mod tests {
     #[test]
     fn a_log_that_is_off_takes_lines() {
         let log = AccessLog::off();
-        leave(&log, 0, 1);
+        leave(&log, 0, 0, 1);
         log.reopen();
         log.close(FAREWELL);
     }

@@ -6,6 +6,7 @@
 //! listener until the moment they are handed over, so that two runs on one machine do not meet.
 
 mod client;
+mod disk;
 mod gateway;
 mod h2c;
 mod load;
@@ -24,6 +25,7 @@ mod script;
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Answer, Ask, Client};
+pub(crate) use disk::disk;
 pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use h2c::h2c;
 pub(crate) use load::load;
