@@ -192,6 +192,48 @@ impl Bench {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::Verdict::{Down, Kept, Up};
+    use super::*;
+
+    /// An origin of this weight: `None` is well, `Some(passes)` due out by soft evidence.
+    fn case((weight, due): (u32, Option<bool>)) -> Case {
+        Case {
+            weight,
+            known: true,
+            proven: true,
+            out: false,
+            due: due.map(|_| Due { since: Instant::now(), refused: false, quiet: false, hung: false }),
+            hangs: false,
+            passes: due.unwrap_or(true),
+            passes_long: false,
+            answers: false,
+        }
+    }
+
+    #[track_caller]
+    fn check<const N: usize>(spare: f64, pool: [(u32, Option<bool>); N], expected: [Verdict; N]) {
+        let rulings = judge(&pool.map(case), &Policy { probing: None, spare, fail: false });
+        assert_eq!(rulings.iter().map(|ruling| ruling.verdict).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_floor_holds_by_count_and_by_weight() {
+        const BAD: Option<bool> = Some(false);
+        check(0.5, [(10, None), (1, BAD), (1, None)], [Up, Down, Up]);
+        check(0.5, [(10, None), (1, BAD), (1, BAD)], [Up, Down, Kept]);
+        check(0.5, [(10, BAD), (1, None), (1, None)], [Kept, Up, Up]);
+    }
+
+    #[test]
+    fn the_last_one_in_service_is_kept_even_without_a_floor() {
+        check(1.0, [(1, Some(true))], [Kept]);
+        check(1.0, [(1, Some(false)), (1, Some(true))], [Down, Kept]);
+    }
+}
+
+#[cfg(test)]
 mod properties {
     use std::time::Duration;
 
