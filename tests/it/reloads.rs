@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Gateway, Origin, Step, keys, map, on};
+use crate::rig::{self, Ask, Close, Gateway, Origin, Step, keys, map, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
@@ -156,6 +156,33 @@ fn b58_one_bad_entry_and_nothing_is_applied() {
 }
 
 #[test]
+fn p12_whatever_finds_a_mistake_nothing_of_the_file_is_applied() {
+    let (_all, mut gateway) = two();
+    let (before, was) = (map(gateway.address(), &keys(100)), version(&gateway));
+    // A value by itself, values beside each other, and what only compiling tells: of a pool, of a route.
+    for (text, path) in [
+        (r#"pools: { p: { origins: [{ address: "$a", weight: 0 }] } }"#, "pools.p.origins[0].weight"),
+        (r#"pools: { p: { origins: ["$a", "$a"] } }"#, "pools.p.origins[1]"),
+        (
+            "pools: { p: { origins: [$a] }, q: { balance: { key: \"{pahT}\" }, origins: [$b] } }\nroutes: [{ pool: p }]\n",
+            "pools.q.balance.key",
+        ),
+        (
+            "pools: { p: { origins: [$a] } }\nroutes: [{ pool: p }, { match: { path: { regex: \"/(\" } }, pool: p }]\n",
+            "routes[1].match.path",
+        ),
+    ] {
+        gateway.rewrite(text);
+        let answer = gateway.admin("POST", "/reload");
+        assert_eq!(answer.status, 422, "{path}: {}", answer.text());
+        let told: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let mistakes = told["mistakes"].as_array().unwrap();
+        assert!(mistakes.iter().any(|mistake| mistake["path"].as_str().unwrap().starts_with(path)), "{path}: {told}");
+        assert_eq!((map(gateway.address(), &keys(100)), version(&gateway)), (before.clone(), was), "{path}");
+    }
+}
+
+#[test]
 fn b60_unreadable_files_change_nothing() {
     let (all, mut gateway) = two();
     let was = version(&gateway);
@@ -222,4 +249,34 @@ fn p1_a_request_under_way_ends_on_the_configuration_it_began_with() {
     gateway.change(&POOL.replace("$origins", &list));
     at.release("reload");
     assert_eq!(held.join().unwrap(), 200);
+}
+
+#[test]
+fn p1_a_further_try_is_made_on_the_configuration_the_request_began_with() {
+    let all = ["a", "b", "c"].map(rig::origin);
+    let pool = |host: &str, origins: &str| {
+        let pool = format!("host: {host}, balance: {{ key: \"{{path}}\" }}, origins: [{origins}]");
+        format!("pools: {{ p: {{ {pool} }} }}\nroutes: [ {{ pool: p, retry: {{ within: 20s }} }} ]\n")
+    };
+    let two = "{ address: \"$a\", name: a }, { address: \"$b\", name: b }";
+    let mut gateway = rig::gateway(&pool("preserve", two)).origins(&all).start();
+    for origin in &all {
+        origin.script([on("/held").hold("reload").then(Step::End(Close::Rst))]);
+    }
+    let address = gateway.address();
+    let held = std::thread::spawn(move || rig::Client::new(address).get("/held"));
+    let first = rig::eventually("it is held", || all.iter().find(|origin| origin.counts().in_flight == 1));
+    first.await_held("reload", 1);
+    let second = all[..2].iter().find(|origin| origin.name != first.name).unwrap();
+    second.script([]);
+    let ring = gateway.status()["pools"]["p"]["ring"]["fingerprint"].clone();
+    gateway.change(&pool("changed.example", "{ address: \"$c\", name: c }"));
+    first.release("reload");
+    let answer = held.join().unwrap();
+    assert_eq!((answer.status, answer.origin()), (200, second.name.as_str()), "{answer:?}");
+    let line = gateway.logged("/held");
+    assert_eq!((line["attempts"].as_array().map(Vec::len), &line["ring"]), (Some(2), &ring), "{line}");
+    let seen = second.requests().remove(0).headers;
+    assert!(seen.iter().any(|(name, value)| name.eq_ignore_ascii_case("host") && value == "test"), "{seen:?}");
+    assert_eq!(all[2].served(), 0);
 }
