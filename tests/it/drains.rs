@@ -33,7 +33,7 @@ fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     a.script([on("/held").hold("leaving").answer(200)]);
     let address = gateway.address();
     assert_eq!(gateway.get("/before").status, 200);
-    let held = std::thread::spawn(move || Client::new(address).get("/held").status);
+    let held = std::thread::spawn(move || Client::new(address).get("/held"));
     a.await_held("leaving", 1);
     let start = Instant::now();
     gateway.signal(Signal::SIGTERM);
@@ -44,7 +44,8 @@ fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     assert!(start.elapsed() >= Duration::from_millis(1000), "{:?}", start.elapsed());
     assert_eq!(ready(&gateway), Some(503));
     a.release("leaving");
-    assert_eq!(held.join().unwrap(), 200);
+    let held = held.join().unwrap();
+    assert_eq!((held.status, held.closes()), (200, true), "{held:?}");
     assert_eq!(gateway.exit(), 0);
     let logged: Vec<String> = gateway.log().iter().map(|line| line["uri"].to_string()).collect();
     assert!(logged.iter().any(|uri| uri.contains("/held")), "{logged:?}");
@@ -100,6 +101,18 @@ fn p8_nothing_is_lost_when_a_gateway_leaves_under_load() {
     // What a balancer does: no new connections, those that are open go on.
     let tally = load.stop();
     tally.assert_all_good();
+    assert_eq!(gateway.exit(), 0);
+}
+
+#[test]
+fn p8_a_drain_under_load_tells_every_connection_and_cuts_none() {
+    let (_a, mut gateway) = one("{ lame_duck: 500ms, timeout: 10s }");
+    let load = rig::load(gateway.address()).clients(10).rate(200.0).never_reconnecting().start();
+    load.further(100);
+    gateway.signal(Signal::SIGTERM);
+    // Whoever was told to close has left; a connection that was cut shows in its client's next request.
+    load.await_end();
+    load.stop().assert_all_good();
     assert_eq!(gateway.exit(), 0);
 }
 

@@ -92,6 +92,11 @@ impl Client {
         Ok(answer)
     }
 
+    /// The next request will find a connection: neither an answer nor an error ended it.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.stream.is_some()
+    }
+
     pub(crate) fn get(&mut self, target: &str) -> Answer {
         self.send(&Ask::get(target)).unwrap()
     }

@@ -19,6 +19,7 @@ pub(crate) struct Load {
     rate: f64,
     make: Maker,
     fresh: bool,
+    ends: bool,
 }
 
 /// Load that runs; it ends when it is stopped or dropped.
@@ -46,7 +47,14 @@ pub(crate) struct Tally {
 
 /// 8 kept connections, 400 requests a second in all, `GET /obj/N`.
 pub(crate) fn load(to: SocketAddr) -> Load {
-    Load { to, clients: 8, rate: 400.0, make: Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000))), fresh: false }
+    Load {
+        to,
+        clients: 8,
+        rate: 400.0,
+        make: Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000))),
+        fresh: false,
+        ends: false,
+    }
 }
 
 impl Load {
@@ -70,6 +78,12 @@ impl Load {
     /// A new connection for each request.
     pub(crate) fn fresh_connections(mut self) -> Self {
         self.fresh = true;
+        self
+    }
+
+    /// A client ends with its connection: its answer said so, or it was cut.
+    pub(crate) fn never_reconnecting(mut self) -> Self {
+        self.ends = true;
         self
     }
 
@@ -98,6 +112,9 @@ impl Load {
             }
             tally.count(&mut client, &(self.make)(state.next.fetch_add(1, Relaxed)));
             state.done.fetch_add(1, Relaxed);
+            if self.ends && !client.is_connected() {
+                break;
+            }
         }
         tally
     }
@@ -108,6 +125,11 @@ impl Running {
     pub(crate) fn further(&self, count: u64) {
         let from = self.state.done.load(Relaxed);
         eventually("further answers", || (self.state.done.load(Relaxed) >= from + count).then_some(()));
+    }
+
+    /// Waits until every client has ended by itself.
+    pub(crate) fn await_end(&self) {
+        eventually("every client ends", || self.clients.iter().all(JoinHandle::is_finished).then_some(()));
     }
 
     /// Ends the load and adds up.
