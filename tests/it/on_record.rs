@@ -1,5 +1,7 @@
 //! Do log, metrics and origins agree on what happened? Every request and every try is on record once.
 
+use std::collections::BTreeMap;
+
 use crate::rig::{self, Ask, Close, Door, Gateway, Origin, Step, answer, keys, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n";
@@ -41,6 +43,18 @@ fn p11_log_metrics_and_origins_agree_on_every_try() {
         let stale = attempts.iter().filter(|outcome| *outcome == "stale").count() as u64;
         let served = origin.served();
         assert!((sent - stale..=sent).contains(&served), "{}: {served} of {sent}, {stale} stale", origin.name);
+    }
+    let mut again = BTreeMap::<&str, f64>::new();
+    for attempts in log.iter().map(|line| line["attempts"].as_array().unwrap()) {
+        for attempt in &attempts[..attempts.len() - 1] {
+            let outcome = attempt["outcome"].as_str().unwrap();
+            *again.entry(if outcome.starts_with("connect_") { "connect" } else { outcome }).or_default() += 1.0;
+        }
+    }
+    assert!(again.len() > 1, "{again:?}");
+    for (reason, count) in again {
+        let counted = metrics.sum("moorgate_retries_total", &[("reason", reason)]);
+        assert!((counted - count).abs() < 0.5, "{reason}: {counted} against {count}");
     }
     let in_flight = gateway.metrics().sum("moorgate_in_flight", &[]);
     assert!(in_flight.abs() < 0.5, "{in_flight} still in flight");

@@ -1,5 +1,6 @@
 //! What happens to clients when origins die, hang or say they are unwell? Nothing they can see, while one is left.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::rig::{self, Door, Gateway, Origin, Step, answer, keys, map, on};
@@ -42,6 +43,20 @@ fn b16_every_key_is_served_while_one_origin_is_healthy() {
     let after = map(gateway.address(), &keys(10_000));
     assert!(after.values().all(|origin| origin == "b" || origin == "c"));
     assert!(during.iter().all(|(key, origin)| after[key] == *origin), "a key moved twice");
+}
+
+#[test]
+fn p2_a_dead_origin_moves_its_own_keys_and_no_other() {
+    let mut all: Vec<Origin> = ["a", "b", "c", "d"].map(rig::origin).into();
+    let gateway = rig::gateway(&pool("")).origins(&all).start();
+    let before = map(gateway.address(), &keys(500));
+    all[0].kill();
+    gateway.await_state("p", "a", "down");
+    let after = map(gateway.address(), &keys(500));
+    let (own, others): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, origin)| origin == "a");
+    assert!(others.iter().all(|(key, origin)| after[key] == *origin), "a key of a living origin moved");
+    let heirs: BTreeSet<&str> = own.iter().map(|(key, _)| after[key].as_str()).collect();
+    assert_eq!(heirs, BTreeSet::from(["b", "c", "d"]), "its keys are not spread over the others");
 }
 
 #[test]

@@ -154,6 +154,17 @@ fn b49_retries_stay_within_their_budget() {
 }
 
 #[test]
+fn p7_no_further_try_begins_after_the_deadline() {
+    let (all, gateway) = two("", "routes: [ { pool: p, retry: { tries: 2, within: 2s, safe: [\"503\"] } } ]\n");
+    all.iter().for_each(|origin| origin.script([on("/early").answer(503), on("/late").delay(2100).answer(503)]));
+    for (target, count) in [("/early", 2), ("/late", 1)] {
+        assert_eq!(gateway.get(target).status, 503);
+        assert_eq!(tries(&all, target), count, "{target}");
+    }
+    assert!(gateway.metrics().sum("moorgate_retries_suppressed_total", &[("reason", "within")]) > 0.5);
+}
+
+#[test]
 fn b51_a_refused_connection_is_tried_elsewhere_whatever_the_size_of_the_body() {
     let (all, gateway) = two("", "");
     let target = target_of(&gateway, "a");
