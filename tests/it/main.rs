@@ -17,6 +17,7 @@ mod doors_and_routes;
 mod drains;
 mod forwarding;
 mod golden;
+mod how_many_may_be_out;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;
