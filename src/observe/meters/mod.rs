@@ -173,6 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn every_error_class_of_an_attempt_has_its_own_label_and_is_documented() {
+        use crate::resilience::Class::{
+            self, Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, UriTooLong,
+        };
+        let metrics = metrics();
+        let origin = origin(&metrics, "a");
+        let of_requests = [Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, UriTooLong];
+        for class in Class::ALL {
+            origin.attempted(class.as_str(), MS);
+            let label = format!("outcome=\"{class}\"", class = class.as_str());
+            assert_eq!(lines(&metrics, &label).is_empty(), of_requests.contains(class), "{label}");
+            let word = format!("`{}`", class.as_str());
+            assert!(include_str!("../../../docs/observability.md").contains(&word), "{word}");
+        }
+    }
+
+    #[test]
     fn a_pool_shows_one_fingerprint_and_leaves_nothing() {
         let metrics = metrics();
         let pool = metrics.pool("p");
