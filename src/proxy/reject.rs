@@ -93,6 +93,10 @@ pub(super) async fn fail(session: &mut Session, ctx: &mut Ctx, error: &Error) ->
     if begun {
         cut(session, ctx);
     } else if class != Class::ClientGone {
+        if !session.is_http2() {
+            // Pingora closes the connection after it: a client that is not told sends its next request into the close.
+            session.set_keepalive(None);
+        }
         let sent = ctx.attempts.iter().any(|attempt| !nothing_sent(attempt.outcome)) || has_header(ctx);
         error_code = answer(session, class, ctx.id.as_str(), sent).await.map_or(0, |status| status.as_u16());
     }

@@ -1,7 +1,7 @@
 //! What does the gateway take from a client's socket? Requests in a row, old protocols, odd targets; what it refuses,
 //! it answers itself and logs.
 
-use crate::rig::{self, Answer, Gateway, Origin, on};
+use crate::rig::{self, Answer, Close, Gateway, Origin, Step, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
@@ -320,6 +320,32 @@ fn a_connection_serves_so_many_requests_and_then_closes() {
         assert_eq!(raw.answer().closes(), n == 3);
     }
     assert_eq!(raw.rest(), b"");
+}
+
+/// A connection that ends with an answer of ours says so, or the next request on it would be lost.
+#[test]
+fn a_failure_that_ends_the_connection_says_so() {
+    let (a, gateway) = one();
+    a.script([on("/reset").then(Step::End(Close::Rst))]);
+    let mut raw = rig::raw(gateway.address());
+    raw.send("GET /reset HTTP/1.1\r\nHost: t\r\n\r\n");
+    let answer = raw.answer();
+    assert_eq!((answer.status, answer.closes()), (502, true), "{answer:?}");
+    assert_eq!(raw.rest(), b"");
+}
+
+/// What was refused before anybody else was asked ends nothing.
+#[test]
+fn a_refusal_leaves_the_connection_open() {
+    let a = rig::origin("a");
+    let routes = "routes: [ { match: { hosts: [t] }, pool: p } ]\n";
+    let gateway = rig::gateway(&format!("{POOL}{routes}")).origins([&a]).start();
+    let mut raw = rig::raw(gateway.address());
+    raw.send("GET /x HTTP/1.1\r\nHost: unknown\r\n\r\n");
+    let answer = raw.answer();
+    assert_eq!((answer.status, answer.closes()), (404, false), "{answer:?}");
+    raw.send("GET /x HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(raw.answer().status, 200);
 }
 
 #[test]
