@@ -34,5 +34,6 @@ mod rig;
 mod ring_of_nginx;
 mod signals;
 mod slow_clients;
+mod streaming;
 mod ten_thousand_origins;
 mod tries;

@@ -1,6 +1,8 @@
 //! Does the rig's own origin do what the tests rely on?
 
 use std::io;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use crate::rig::{self, Amount, Ask, Body, Client, Close, Door, Framing, Step, answer, on, text};
 
@@ -74,6 +76,53 @@ fn it_refuses_closes_resets_and_serves_again_on_the_same_port() {
     a.door(Door::Open);
     assert_eq!(ask().unwrap().status, 200);
     assert_eq!(a.served(), 4);
+}
+
+#[test]
+fn its_port_is_nobody_else_s_while_it_refuses_or_is_dead() {
+    let mut a = rig::origin("a");
+    let port = a.address.port();
+    for door in [Door::Open, Door::Refuse, Door::Deaf] {
+        a.door(door);
+        assert!(rig::ports::alone(port).is_err(), "{door:?}");
+    }
+    a.kill();
+    assert!(rig::ports::alone(port).is_err());
+    a.restart();
+    assert_eq!(Client::new(a.address).get("/").origin(), "a");
+}
+
+#[test]
+fn it_lets_no_connection_come_about() {
+    let a = rig::origin("a");
+    let connects = || std::net::TcpStream::connect_timeout(&a.address, Duration::from_millis(300));
+    a.door(Door::Deaf);
+    for _ in 0..3 {
+        assert_eq!(connects().unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+    a.door(Door::Refuse);
+    assert_eq!(connects().unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    a.door(Door::Open);
+    assert_eq!(Client::new(a.address).get("/").status, 200);
+}
+
+#[test]
+fn it_checks_and_makes_bodies_of_any_size() {
+    let a = rig::origin("a");
+    a.script([
+        on("/up").then(answer(200).body(Body::Checked).into()),
+        on("/down").then(answer(200).body(Body::Pattern(200_000)).framing(Framing::Chunked).into()),
+    ]);
+    for framed in [rig::Framed::Length, rig::Framed::Chunks] {
+        let answer = rig::upload(a.address, "/up", framed, 200_000, &AtomicU64::new(0));
+        assert_eq!(answer.text(), "200000 bytes, all right");
+    }
+    let mut client = Client::new(a.address);
+    let wrong = client.send(&Ask::new("PUT", "/up").body(vec![0; 200_000])).unwrap().text();
+    assert_eq!(wrong.split(',').next(), Some("200000 bytes"));
+    assert!(wrong.contains("wrong after"), "{wrong}");
+    assert_eq!(rig::download(a.address, "/down").read(u64::MAX), 200_000);
+    assert_eq!(a.counts().sent, 200_000);
 }
 
 #[test]

@@ -1,6 +1,9 @@
-//! What of the bytes that came is the request's body? Length or chunks, decoded, counted and digested on the way.
+//! What of the bytes that came is the request's body? Length or chunks, decoded, counted and digested or checked on the
+//! way.
 
 use sha2::{Digest as _, Sha256};
+
+use crate::pattern::Pattern;
 
 /// How the end of a request's body is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,26 +29,66 @@ pub(crate) struct Incoming {
     pub(crate) announced: u64,
     /// Bytes of body so far.
     pub(crate) bytes: u64,
-    digest: Sha256,
-    /// The bytes themselves, when somebody wants them back.
-    pub(crate) kept: Option<Vec<u8>>,
+    use_made: Use,
+}
+
+/// What is made of the bytes.
+pub(crate) enum Use {
+    /// Their SHA-256.
+    Digest(Sha256),
+    /// The same, and they are kept.
+    Keep(Sha256, Vec<u8>),
+    /// Are they the [`Pattern`]? With the number of bytes before the piece that was not.
+    Check(Pattern, Option<u64>),
+}
+
+impl Use {
+    /// Their SHA-256.
+    pub(crate) fn digest() -> Self {
+        Self::Digest(Sha256::new())
+    }
+
+    /// They go back to the client.
+    pub(crate) fn keep() -> Self {
+        Self::Keep(Sha256::new(), Vec::new())
+    }
+
+    /// They have to be the [`Pattern`].
+    pub(crate) fn check() -> Self {
+        Self::Check(Pattern::new(), None)
+    }
+
+    fn take(&mut self, piece: &[u8], before: u64) {
+        match self {
+            Self::Digest(digest) => digest.update(piece),
+            Self::Keep(digest, kept) => {
+                digest.update(piece);
+                kept.extend_from_slice(piece);
+            }
+            Self::Check(pattern, wrong) => {
+                if wrong.is_none() && !pattern.goes_on_with(piece) {
+                    *wrong = Some(before);
+                }
+            }
+        }
+    }
 }
 
 impl Incoming {
     /// A body as the request's headers announce it.
-    pub(crate) fn new(length: Option<u64>, chunked: bool, keep: bool) -> Self {
+    pub(crate) fn new(length: Option<u64>, chunked: bool, use_made: Use) -> Self {
         let announced = length.unwrap_or(0);
         let frame = match (chunked, announced) {
             (true, _) => Frame::Size,
             (false, 0) => Frame::Over,
             (false, left) => Frame::Left(left),
         };
-        Self { frame, announced, bytes: 0, digest: Sha256::new(), kept: keep.then(Vec::new) }
+        Self { frame, announced, bytes: 0, use_made }
     }
 
     /// A body whose end is told otherwise (HTTP/2).
-    pub(crate) fn until_end() -> Self {
-        Self { frame: Frame::Left(u64::MAX), announced: 0, bytes: 0, digest: Sha256::new(), kept: None }
+    pub(crate) fn until_end(use_made: Use) -> Self {
+        Self { frame: Frame::Left(u64::MAX), announced: 0, bytes: 0, use_made }
     }
 
     pub(crate) fn over(&self) -> bool {
@@ -56,11 +99,28 @@ impl Incoming {
         self.frame == Frame::Broken
     }
 
+    /// In hex; empty where there is no body, or where it was checked instead.
     pub(crate) fn sha256(&self) -> String {
-        if self.bytes == 0 {
-            return String::new();
+        match &self.use_made {
+            Use::Digest(digest) | Use::Keep(digest, _) if self.bytes > 0 => {
+                digest.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+            }
+            _ => String::new(),
         }
-        self.digest.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The bytes themselves, if they were to be kept.
+    pub(crate) fn kept(&self) -> Vec<u8> {
+        if let Use::Keep(_, kept) = &self.use_made { kept.clone() } else { Vec::new() }
+    }
+
+    /// What the check found.
+    pub(crate) fn checked(&self) -> String {
+        match &self.use_made {
+            Use::Check(_, None) => format!("{} bytes, all right", self.bytes),
+            Use::Check(_, Some(before)) => format!("{} bytes, wrong after {before}", self.bytes),
+            _ => "not checked".to_owned(),
+        }
     }
 
     /// Takes what belongs to the body from the front of `input`, until it has `upto` bytes; the number of bytes used.
@@ -117,10 +177,7 @@ impl Incoming {
     fn eat(&mut self, input: &[u8], most: u64) -> Option<usize> {
         let n = input.len().min(usize::try_from(most).unwrap_or(usize::MAX));
         let piece = input.get(..n).filter(|piece| !piece.is_empty())?;
-        self.digest.update(piece);
-        if let Some(kept) = &mut self.kept {
-            kept.extend_from_slice(piece);
-        }
+        self.use_made.take(piece, self.bytes);
         self.bytes += n as u64;
         Some(n)
     }

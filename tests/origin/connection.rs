@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::body::Incoming;
+use crate::body::{Incoming, Use};
 use crate::h2c;
 use crate::perform;
 use crate::script::{Amount, Body, Close, Request, Step};
@@ -46,6 +46,20 @@ pub(crate) enum After {
     Gone,
     /// It speaks HTTP/2.
     Http2,
+}
+
+/// What these steps make of the request's body.
+pub(crate) fn use_of(steps: &[Step]) -> Use {
+    let answers = |wanted: fn(&Body) -> bool| {
+        steps.iter().any(|step| matches!(step, Step::Answer(answer) if wanted(&answer.body)))
+    };
+    if answers(|body| matches!(body, Body::Received)) {
+        Use::keep()
+    } else if answers(|body| matches!(body, Body::Checked)) {
+        Use::check()
+    } else {
+        Use::digest()
+    }
 }
 
 /// Serves a connection to its end.
@@ -135,7 +149,7 @@ impl Client {
 
     /// Reads what has come; false at the end.
     pub(crate) async fn read(&mut self) -> io::Result<bool> {
-        self.input.reserve(16 << 10);
+        self.input.reserve(64 << 10);
         let n = self.io.read_buf(&mut self.input).await?;
         self.stage.received(self.id, n);
         Ok(n > 0)
@@ -163,11 +177,7 @@ impl Client {
 
     async fn answer(&mut self, head: &Head, nth: u64) -> io::Result<After> {
         let steps = self.stage.program(&head.method, &head.target, nth);
-        let keep = steps
-            .iter()
-            .flatten()
-            .any(|step| matches!(step, Step::Answer(answer) if matches!(answer.body, Body::Received)));
-        let mut body = Incoming::new(head.length, head.chunked, keep);
+        let mut body = Incoming::new(head.length, head.chunked, use_of(steps.as_deref().unwrap_or_default()));
         let reads = steps.iter().flatten().any(|step| matches!(step, Step::Read(_)));
         if !reads && !self.take_body(&mut body, Amount::All).await? {
             return Ok(After::Gone);

@@ -3,6 +3,7 @@
 //! [`Step::Send`] writes its bytes straight to the socket, between two frames of the library, so that a test can make
 //! the origin speak nonsense at a chosen moment.
 
+use std::future::poll_fn;
 use std::io::{self, Write as _};
 use std::net::TcpStream as Socket;
 use std::os::fd::AsFd as _;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderName, HeaderValue, Request as Head, Response};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt::Linger};
@@ -22,6 +23,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::body::Incoming;
+use crate::connection::use_of;
+use crate::pattern::Pattern;
 use crate::script::{Amount, Answer, Body, Close, Request, Step};
 use crate::stage::Stage;
 
@@ -67,7 +70,7 @@ impl Stream {
             ..Request::default()
         });
         let steps = self.stage.program(head.method.as_str(), target, 1).unwrap_or_else(|| vec![greeting()]);
-        let mut body = Incoming::until_end();
+        let mut body = Incoming::until_end(use_of(&steps));
         if !steps.iter().any(|step| matches!(step, Step::Read(_))) {
             self.read(&mut received, &mut body, Amount::All).await;
         }
@@ -91,7 +94,7 @@ impl Stream {
             Step::Read(amount) => self.read(received, body, *amount).await,
             Step::Delay(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
             Step::Hold(name) => self.stage.hold(name).await,
-            Step::Answer(answer) => self.say(answer, body, respond)?,
+            Step::Answer(answer) => self.say(answer, body, respond).await?,
             Step::Send(bytes) => (&*self.socket).write_all(bytes).ok()?,
             Step::End(how) => self.end.send(*how).ok()?,
             Step::Hang => std::future::pending().await,
@@ -109,12 +112,13 @@ impl Stream {
             && let Some(Ok(piece)) = received.data().await
         {
             body.take(&piece, u64::MAX);
+            self.stage.received(self.id, piece.len());
             let _ = received.flow_control().release_capacity(piece.len());
         }
         self.stage.body(self.id, body.bytes, body.sha256(), received.is_end_stream());
     }
 
-    fn say(&self, answer: &Answer, received: &Incoming, respond: &mut SendResponse<Bytes>) -> Option<()> {
+    async fn say(&self, answer: &Answer, received: &Incoming, respond: &mut SendResponse<Bytes>) -> Option<()> {
         let mut head = Response::builder().status(answer.status).header("x-origin", &self.stage.name);
         for (name, value) in &answer.headers {
             head = head.header(HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?);
@@ -124,9 +128,31 @@ impl Stream {
             Body::Text(text) => text.clone().into_bytes(),
             Body::Size(size) => vec![b'x'; *size],
             Body::Digest => received.sha256().into_bytes(),
+            Body::Checked => received.checked().into_bytes(),
+            Body::Pattern(_) => Vec::new(),
         };
         let mut body = respond.send_response(head.body(()).ok()?, false).ok()?;
+        if let Body::Pattern(size) = answer.body {
+            self.pattern(&mut body, size).await?;
+        }
         body.send_data(content.into(), true).ok()
+    }
+
+    /// As much at a time as the other side takes.
+    async fn pattern(&self, body: &mut SendStream<Bytes>, size: u64) -> Option<()> {
+        let mut pattern = Pattern::new();
+        let mut left = size;
+        while left > 0 {
+            body.reserve_capacity(64 << 10);
+            while body.capacity() == 0 {
+                poll_fn(|cx| body.poll_capacity(cx)).await?.ok()?;
+            }
+            let piece = Bytes::copy_from_slice(pattern.piece(left.min(body.capacity() as u64)));
+            left -= piece.len() as u64;
+            self.stage.sent(piece.len());
+            body.send_data(piece, false).ok()?;
+        }
+        Some(())
     }
 }
 

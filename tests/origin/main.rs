@@ -9,6 +9,7 @@ mod connection;
 mod control;
 mod door;
 mod h2c;
+mod pattern;
 mod perform;
 mod ports;
 mod script;
@@ -65,7 +66,7 @@ fn everywhere(port: u16) -> io::Result<TcpListener> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::BindToDevice, &"lo".into())?;
     bind(socket.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port))?;
-    listen(&socket, Backlog::new(door::BACKLOG)?)?;
+    listen(&socket, Backlog::new(ports::BACKLOG)?)?;
     Ok(TcpListener::from(socket))
 }
 

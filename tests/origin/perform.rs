@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use crate::body::Incoming;
 use crate::connection::{After, Client, Head};
+use crate::pattern::Pattern;
 use crate::script::{Answer, Body, Framing, Step};
 
 /// The answer where no rule takes a request: 200 with the origin's name.
@@ -48,23 +49,7 @@ pub(crate) async fn all(client: &mut Client, head: &Head, body: &mut Incoming, s
 /// Writes a final answer.
 async fn say(client: &mut Client, head: &Head, body: &Incoming, answer: &Answer) -> io::Result<After> {
     let content = content(client, body, &answer.body);
-    let mut text =
-        format!("HTTP/1.1 {} {}\r\nx-origin: {}\r\n", answer.status, reason(answer.status), client.stage.name);
-    for (name, value) in &answer.headers {
-        text.extend([name, ": ", value, "\r\n"]);
-    }
-    let length = match &answer.body {
-        Body::Drip { piece, times, .. } => piece.len() as u64 * u64::from(*times),
-        _ => content.len() as u64,
-    };
-    match answer.framing {
-        Framing::Length => text.push_str(&format!("content-length: {length}\r\n")),
-        Framing::Declared(length) => text.push_str(&format!("content-length: {length}\r\n")),
-        Framing::Chunked | Framing::ChunkedWithoutEnd => text.push_str("transfer-encoding: chunked\r\n"),
-        Framing::UntilClose => text.push_str("connection: close\r\n"),
-    }
-    text.push_str("\r\n");
-    let mut out = text.into_bytes();
+    let mut out = header(client, answer, content.len() as u64);
     let chunked = matches!(answer.framing, Framing::Chunked | Framing::ChunkedWithoutEnd);
     if head.method != "HEAD" && ![204, 304].contains(&answer.status) {
         match &answer.body {
@@ -74,6 +59,10 @@ async fn say(client: &mut Client, head: &Head, body: &Incoming, answer: &Answer)
                     sleep(Duration::from_millis(*every_ms)).await;
                     client.io.write_all(&framed(piece.as_bytes(), chunked)).await?;
                 }
+            }
+            Body::Pattern(size) => {
+                client.io.write_all(&std::mem::take(&mut out)).await?;
+                pattern(client, *size, chunked).await?;
             }
             _ => out.extend(framed(&content, chunked)),
         }
@@ -86,6 +75,40 @@ async fn say(client: &mut Client, head: &Head, body: &Incoming, answer: &Answer)
     Ok(if close { After::Close(crate::script::Close::Fin) } else { After::Keep })
 }
 
+/// The header of an answer with so many bytes of content.
+fn header(client: &Client, answer: &Answer, content: u64) -> Vec<u8> {
+    let mut text =
+        format!("HTTP/1.1 {} {}\r\nx-origin: {}\r\n", answer.status, reason(answer.status), client.stage.name);
+    for (name, value) in &answer.headers {
+        text.extend([name, ": ", value, "\r\n"]);
+    }
+    let length = match &answer.body {
+        Body::Drip { piece, times, .. } => piece.len() as u64 * u64::from(*times),
+        Body::Pattern(size) => *size,
+        _ => content,
+    };
+    match answer.framing {
+        Framing::Length => text.push_str(&format!("content-length: {length}\r\n")),
+        Framing::Declared(length) => text.push_str(&format!("content-length: {length}\r\n")),
+        Framing::Chunked | Framing::ChunkedWithoutEnd => text.push_str("transfer-encoding: chunked\r\n"),
+        Framing::UntilClose => text.push_str("connection: close\r\n"),
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
+}
+
+async fn pattern(client: &mut Client, size: u64, chunked: bool) -> io::Result<()> {
+    let mut pattern = Pattern::new();
+    let mut left = size;
+    while left > 0 {
+        let piece = pattern.piece(left);
+        left -= piece.len() as u64;
+        client.io.write_all(&framed(piece, chunked)).await?;
+        client.stage.sent(piece.len());
+    }
+    Ok(())
+}
+
 fn content(client: &Client, received: &Incoming, body: &Body) -> Vec<u8> {
     match body {
         Body::Name => client.stage.name.clone().into_bytes(),
@@ -95,9 +118,10 @@ fn content(client: &Client, received: &Incoming, body: &Body) -> Vec<u8> {
             bytes.truncate(*size);
             bytes
         }
-        Body::Received => received.kept.clone().unwrap_or_default(),
+        Body::Received => received.kept(),
         Body::Digest => received.sha256().into_bytes(),
-        Body::Drip { .. } => Vec::new(),
+        Body::Checked => received.checked().into_bytes(),
+        Body::Drip { .. } | Body::Pattern(_) => Vec::new(),
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) enum Door {
     Refuse,
     /// It is accepted and left alone.
     Hang,
+    /// It does not come about: nobody answers the attempt.
+    Deaf,
     /// It is accepted and closed.
     Close(Close),
 }
@@ -158,6 +160,10 @@ pub(crate) enum Body {
     Received,
     /// SHA-256 of the request's body in hex.
     Digest,
+    /// So many bytes of the pattern (see `pattern.rs`), made as they are sent.
+    Pattern(u64),
+    /// Whether the request's body was the pattern: `N bytes, all right`, or where it was not.
+    Checked,
     /// A piece again and again.
     Drip { piece: String, every_ms: u64, times: u32 },
 }
@@ -222,6 +228,10 @@ pub(crate) struct Counts {
     pub(crate) in_flight: u64,
     /// The most that were under way at once.
     pub(crate) peak: u64,
+    /// Bytes received on all connections.
+    pub(crate) received: u64,
+    /// Bytes of [`Body::Pattern`] handed over to be sent.
+    pub(crate) sent: u64,
     /// Requests by path, the query left out.
     pub(crate) by_path: std::collections::BTreeMap<String, u64>,
 }

@@ -94,9 +94,15 @@ impl Stage {
     }
 
     pub(crate) fn received(&self, id: u64, bytes: usize) {
-        if let Some(connection) = self.inner.lock().seen.get_mut(&id) {
+        let mut inner = self.inner.lock();
+        inner.counts.received += bytes as u64;
+        if let Some(connection) = inner.seen.get_mut(&id) {
             connection.bytes += bytes as u64;
         }
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.inner.lock().counts.sent += bytes as u64;
     }
 
     /// A request's header has come.

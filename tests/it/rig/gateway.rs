@@ -17,6 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::client::{Answer, Ask, Client};
+use super::footprint::Footprint;
 use super::metrics::Metrics;
 use super::origin::Origin;
 use super::process::Process;
@@ -252,6 +253,17 @@ impl Gateway {
         self.setup.write(self.folder.path(), &self.listeners, self.admin);
     }
 
+    /// The same, by putting a finished file in its place, as tools for configuration do: nobody finds it half written.
+    pub(crate) fn swap(&mut self, text: &str) {
+        text.clone_into(&mut self.setup.text);
+        let next = self.path("next.yaml");
+        let document = self.setup.document(self.folder.path(), &self.listeners, self.admin);
+        std::fs::write(&next, document).unwrap();
+        let earlier = std::time::SystemTime::now() - Duration::from_secs(1);
+        std::fs::File::options().append(true).open(&next).unwrap().set_modified(earlier).unwrap();
+        std::fs::rename(&next, self.path("moorgate.yaml")).unwrap();
+    }
+
     /// Makes further origins known to the text.
     pub(crate) fn knows<'a>(&mut self, origins: impl IntoIterator<Item = &'a Origin>) {
         for origin in origins {
@@ -268,7 +280,7 @@ impl Gateway {
 
     /// Another configuration, put into force.
     pub(crate) fn change(&mut self, text: &str) -> Value {
-        self.rewrite(text);
+        self.swap(text);
         self.reload()
     }
 
@@ -293,6 +305,10 @@ impl Gateway {
 
     pub(crate) fn pid(&self) -> i32 {
         self.process.pid().as_raw()
+    }
+
+    pub(crate) fn footprint(&self) -> Footprint {
+        Footprint::of(self.pid())
     }
 
     /// What it wrote to standard output and standard error.

@@ -1,10 +1,14 @@
-//! An HTTP/2 client without TLS, by prior knowledge: several requests at once on one connection.
+//! An HTTP/2 client without TLS, by prior knowledge: several requests at once on one connection, or one large body.
 //!
 //! A body goes out as one DATA frame, its end as a second, empty one.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
+use h2::SendStream;
 use h2::client::SendRequest;
 use http::{Request, Version};
 use tokio::net::TcpStream;
@@ -12,17 +16,76 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 use super::client::{Answer, Ask};
+use super::pattern::Pattern;
 
 /// Sends all requests before the first answer is read; the answers stand in the order of the requests.
 pub(crate) fn h2c(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
+    within(PATIENCE, all(to, asks))
+}
+
+/// Sends so many bytes of the pattern; `sent` counts along.
+pub(crate) fn h2c_upload(to: SocketAddr, target: &str, size: u64, sent: &AtomicU64) -> Answer {
+    within(PATIENCE * 5, async {
+        let head = head(&Ask::new("PUT", target));
+        let (answer, mut body) = connect(to).await.ready().await.unwrap().send_request(head, false).unwrap();
+        let mut pattern = Pattern::new();
+        let mut left = size;
+        while left > 0 {
+            let room = room(&mut body).await.unwrap();
+            let piece = Bytes::copy_from_slice(pattern.piece(left.min(room)));
+            left -= piece.len() as u64;
+            sent.fetch_add(piece.len() as u64, Relaxed);
+            body.send_data(piece, false).unwrap();
+        }
+        body.send_data(Bytes::new(), true).unwrap();
+        whole(answer.await.unwrap()).await.unwrap()
+    })
+}
+
+/// How much of a body the other side takes now: waits until there is any room, of which only more is told.
+async fn room(body: &mut SendStream<Bytes>) -> Result<u64, h2::Error> {
+    body.reserve_capacity(64 << 10);
+    while body.capacity() == 0 {
+        poll_fn(|cx| body.poll_capacity(cx)).await.ok_or(h2::Reason::STREAM_CLOSED)??;
+    }
+    Ok(body.capacity() as u64)
+}
+
+/// Reads an answer that is the pattern; `stop` is asked, with what was read so far, before room is made for more, and
+/// is free to wait. Answers how many bytes there were.
+pub(crate) fn h2c_download(to: SocketAddr, target: &str, mut stop: impl FnMut(u64)) -> u64 {
+    within(PATIENCE * 5, async {
+        let head = head(&Ask::get(target));
+        let (answer, _) = connect(to).await.ready().await.unwrap().send_request(head, true).unwrap();
+        let mut body = answer.await.unwrap().into_body();
+        let mut pattern = Pattern::new();
+        let mut read = 0;
+        while let Some(piece) = body.data().await {
+            let piece = piece.unwrap();
+            assert!(pattern.goes_on_with(&piece), "a byte is wrong");
+            read += piece.len() as u64;
+            stop(read);
+            body.flow_control().release_capacity(piece.len()).unwrap();
+        }
+        read
+    })
+}
+
+fn within<T>(limit: Duration, work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { timeout(PATIENCE, all(to, asks)).await.expect("answers in time") })
+    runtime.block_on(async { timeout(limit, work).await.expect("answers in time") })
+}
+
+async fn connect(to: SocketAddr) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(to).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 async fn all(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
-    let stream = TcpStream::connect(to).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
+    let client = connect(to).await;
     let mut sent = Vec::new();
     for ask in asks {
         let client = client.clone();
@@ -35,19 +98,27 @@ async fn all(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
     answers
 }
 
-async fn one(client: SendRequest<Bytes>, ask: Ask) -> Result<Answer, h2::Error> {
+fn head(ask: &Ask) -> Request<()> {
     let host = ask.header_value("host").unwrap_or("test");
     let uri = format!("http://{host}{}", ask.target);
     let mut head = Request::builder().version(Version::HTTP_2).method(ask.method.as_str()).uri(uri);
     for (name, value) in ask.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host")) {
         head = head.header(name, value);
     }
-    let (answer, mut body) = client.ready().await?.send_request(head.body(()).unwrap(), ask.body.is_none())?;
+    head.body(()).unwrap()
+}
+
+async fn one(client: SendRequest<Bytes>, ask: Ask) -> Result<Answer, h2::Error> {
+    let (answer, mut body) = client.ready().await?.send_request(head(&ask), ask.body.is_none())?;
     if let Some(bytes) = ask.body {
         body.send_data(bytes.into(), false)?;
         body.send_data(Bytes::new(), true)?;
     }
-    let (head, mut body) = answer.await?.into_parts();
+    whole(answer.await?).await
+}
+
+async fn whole(answer: http::Response<h2::RecvStream>) -> Result<Answer, h2::Error> {
+    let (head, mut body) = answer.into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let mut answer = Answer { status: head.status.as_u16(), headers, ..Answer::default() };

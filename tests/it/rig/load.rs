@@ -20,6 +20,7 @@ pub(crate) struct Load {
     make: Maker,
     fresh: bool,
     ends: bool,
+    random: bool,
 }
 
 /// Load that runs; it ends when it is stopped or dropped.
@@ -42,19 +43,15 @@ pub(crate) struct Tally {
     pub(crate) by_origin: BTreeMap<String, u64>,
     /// Requests without an answer, and why.
     pub(crate) failed: Vec<String>,
+    /// Answers after which the gateway closed the connection.
+    pub(crate) closed: u64,
     pub(crate) slowest: Duration,
 }
 
 /// 8 kept connections, 400 requests a second in all, `GET /obj/N`.
 pub(crate) fn load(to: SocketAddr) -> Load {
-    Load {
-        to,
-        clients: 8,
-        rate: 400.0,
-        make: Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000))),
-        fresh: false,
-        ends: false,
-    }
+    let make = Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000)));
+    Load { to, clients: 8, rate: 400.0, make, fresh: false, ends: false, random: false }
 }
 
 impl Load {
@@ -87,6 +84,12 @@ impl Load {
         self
     }
 
+    /// Gaps of any length up to twice the mean, not all alike.
+    pub(crate) fn random_gaps(mut self) -> Self {
+        self.random = true;
+        self
+    }
+
     pub(crate) fn start(self) -> Running {
         let clients = self.clients;
         let load = Arc::new(self);
@@ -106,6 +109,7 @@ impl Load {
         while !state.stop.load(Relaxed) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             // A client that fell behind does not catch up in a burst.
+            let gap = if self.random { gap.mul_f64(2.0 * fastrand::f64()) } else { gap };
             due = (due + gap).max(Instant::now());
             if self.fresh {
                 client = Client::new(self.to);
@@ -154,6 +158,7 @@ impl Tally {
         let start = Instant::now();
         match client.send(ask) {
             Ok(answer) => {
+                self.closed += u64::from(answer.closes());
                 *self.by_status.entry(answer.status).or_default() += 1;
                 *self.by_origin.entry(answer.origin().to_owned()).or_default() += 1;
             }
@@ -166,6 +171,7 @@ impl Tally {
         other.by_status.into_iter().for_each(|(status, n)| *self.by_status.entry(status).or_default() += n);
         other.by_origin.into_iter().for_each(|(origin, n)| *self.by_origin.entry(origin).or_default() += n);
         self.failed.extend(other.failed);
+        self.closed += other.closed;
         self.slowest = self.slowest.max(other.slowest);
     }
 

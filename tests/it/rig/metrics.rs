@@ -39,6 +39,12 @@ impl Metrics {
         values
     }
 
+    /// Every series of this name: the values of these labels, and its own.
+    pub(crate) fn by(&self, name: &str, labels: &[&str]) -> Vec<(Vec<String>, f64)> {
+        let row = |series: &Series| labels.iter().map(|label| series.label(label).unwrap_or("").to_owned()).collect();
+        self.matching(name, &[]).map(|series| (row(series), series.value)).collect()
+    }
+
     fn matching(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Series> {
         let has = move |series: &&Series| {
             series.name == name && labels.iter().all(|(label, value)| series.label(label) == Some(*value))

@@ -7,6 +7,7 @@
 
 mod client;
 mod disk;
+mod footprint;
 mod gateway;
 mod h2c;
 mod load;
@@ -14,28 +15,34 @@ mod map;
 mod metrics;
 mod nginx;
 mod origin;
+#[path = "../../origin/pattern.rs"]
+mod pattern;
 #[path = "../../origin/ports.rs"]
-mod ports;
+pub(crate) mod ports;
 mod process;
 mod raw;
 mod rules;
 #[path = "../../origin/script.rs"]
 mod script;
+mod stream;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
+pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
-pub(crate) use h2c::h2c;
+pub(crate) use h2c::{h2c, h2c_download, h2c_upload};
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
+pub(crate) use metrics::Metrics;
 pub(crate) use nginx::{Nginx, nginx};
 pub(crate) use origin::{Origin, everywhere, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};
-pub(crate) use script::{Amount, Body, Close, Door, Framing, Step};
+pub(crate) use script::{Amount, Body, Close, Door, Framing, Rule, Step};
+pub(crate) use stream::{Framed, download, upload};
 
 /// How long anything may take that has to happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,9 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::{Command as Program, Stdio};
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::sockopt::ReuseAddr;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket};
 use tempfile::TempDir;
 
 use super::PATIENCE;
@@ -17,6 +20,8 @@ pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
     control: SocketAddr,
     process: Process,
+    /// Its address while the process is dead.
+    held: Option<OwnedFd>,
     folder: TempDir,
 }
 
@@ -40,11 +45,19 @@ fn start(name: &str, more: &[&str], folder: &TempDir) -> (Process, SocketAddr, S
     (process, data.parse().unwrap(), control.parse().unwrap())
 }
 
+/// Keeps an address that nobody listens on (it refuses) for one who begins there again.
+fn hold(address: SocketAddr) -> nix::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, address.port()))?;
+    Ok(socket)
+}
+
 impl Origin {
     fn start(name: &str, more: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let (process, address, control) = start(name, more, &folder);
-        Self { name: name.to_owned(), address, control, process, folder }
+        Self { name: name.to_owned(), address, control, process, held: None, folder }
     }
 
     /// One command, one reply.
@@ -141,9 +154,10 @@ impl Origin {
         self.process.signal(Signal::SIGCONT);
     }
 
-    /// Kills the process; its port refuses.
+    /// Kills the process; its port refuses, and stays its own.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
+        self.held = Some(hold(self.address).unwrap());
     }
 
     /// A new process at the same address, which knows nothing of the old one's rules.
@@ -151,5 +165,6 @@ impl Origin {
         self.process.kill();
         (self.process, self.address, self.control) =
             start(&self.name, &["--listen", &self.address.to_string()], &self.folder);
+        self.held = None;
     }
 }
