@@ -29,6 +29,7 @@ mod origin_does_as_told;
 mod origins_fail;
 mod placement;
 mod reloads;
+mod reloads_under_load;
 mod requests_on_the_wire;
 mod rig;
 mod ring_of_nginx;

@@ -1,10 +1,12 @@
 //! What does a changed file do to clients? Nothing but what it says; and a bad one changes nothing.
 
 use std::fs;
+use std::io::Write as _;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Close, Gateway, Origin, Step, keys, map, on};
+use crate::rig::{self, Close, Gateway, Origin, Step, keys, map, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
@@ -54,19 +56,23 @@ fn c1_a_signal_and_the_command_reload_too() {
 }
 
 #[test]
-fn c1_fifty_signals_become_few_reloads_and_the_last_file_wins() {
+fn c1_fifty_signals_in_100_ms_become_few_reloads_and_the_last_file_wins() {
     let (_all, mut gateway) = two();
-    let before = gateway.metrics().sum("moorgate_reloads_total", &[]);
+    let reloads = |gateway: &Gateway| gateway.metrics().sum("moorgate_reloads_total", &[]);
+    let before = reloads(&gateway);
     for n in 1..=50 {
         gateway.rewrite(&variant(n));
         gateway.signal(Signal::SIGHUP);
+        std::thread::sleep(Duration::from_millis(2));
     }
     rig::eventually("route r50", || {
         gateway.get("/x");
         (gateway.metrics().sum("moorgate_requests_total", &[("route", "r50")]) > 0.5).then_some(())
     });
-    let reloads = gateway.metrics().sum("moorgate_reloads_total", &[]) - before;
-    assert!((1.0..=50.0).contains(&reloads), "{reloads}");
+    // One is under way while the others come, and one more stands for all of them.
+    let many =
+        rig::within(Duration::from_secs(2), || Some(reloads(&gateway) - before).filter(|reloads| *reloads > 5.5));
+    assert_eq!(many, None, "so many reloads");
 }
 
 #[test]
@@ -84,53 +90,6 @@ fn b36_a_pool_named_twice_is_refused_with_both_lines() {
         .collect();
     assert_eq!(lines.len(), 2);
     assert!(lines.iter().all(|line| answer.text().contains(line)), "{lines:?}: {}", answer.text());
-}
-
-#[test]
-fn b56_many_reloads_leave_a_tunnel_alone() {
-    let (all, mut gateway) = two();
-    for origin in &all {
-        let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
-        origin.script([on("/ws").then(Step::Send(switch)).then(Step::Echo)]);
-    }
-    let mut tunnel = rig::raw(gateway.address());
-    tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    assert_eq!(tunnel.answer().status, 101);
-    let (pid, memory) = (gateway.pid(), resident(&gateway));
-    for n in 0..136 {
-        gateway.change(&variant(n));
-        tunnel.send("ping");
-        assert_eq!(tunnel.bytes(4), b"ping");
-    }
-    assert_eq!(gateway.pid(), pid);
-    assert!(resident(&gateway) < memory + (10 << 20), "{} after {memory}", resident(&gateway));
-    assert!(gateway.metrics().sum("moorgate_snapshots", &[]) < 2.5, "old snapshots pile up");
-}
-
-/// Bytes in memory.
-fn resident(gateway: &Gateway) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-#[test]
-fn b57_clients_notice_nothing_of_reloads() {
-    let (all, mut gateway) = two();
-    let load = rig::load(gateway.address())
-        .clients(20)
-        .rate(600.0)
-        .asking(|n| Ask::new("POST", &format!("/obj/{n}")).body(vec![b'x'; (n % 5000) as usize]))
-        .start();
-    let newcomers = rig::load(gateway.address()).clients(4).rate(200.0).fresh_connections().start();
-    for n in 0..60 {
-        gateway.change(&variant(n));
-        load.further(20);
-    }
-    let (kept, fresh) = (load.stop(), newcomers.stop());
-    kept.assert_all_good();
-    fresh.assert_all_good();
-    assert_eq!(all.iter().map(Origin::served).sum::<u64>(), kept.sent() + fresh.sent());
 }
 
 #[test]
@@ -213,6 +172,34 @@ fn b60_unreadable_files_change_nothing() {
     all[1].forget();
     assert!(map(gateway.address(), &keys(50)).values().all(|origin| origin == "a"));
     assert_eq!(all[1].served(), 0);
+}
+
+/// Every line that is written makes a file that is valid by itself: it counts when the writer is done.
+#[test]
+fn b60_a_file_that_is_still_being_written_is_never_taken_by_half() {
+    let (all, mut gateway) = two();
+    gateway.rewrite("pools:\n  p:\n    balance: { key: \"{path}\" }\n    origins:\n");
+    let file = gateway.path("moorgate.yaml");
+    let head = fs::read_to_string(&file).unwrap();
+    gateway.change(POOL);
+    let lines = (0..40).map(|n| format!("      - {{ address: \"{}\", name: o{n} }}\n", all[0].address));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut slow = fs::File::create(&file).unwrap();
+            for piece in std::iter::once(head).chain(lines) {
+                slow.write_all(piece.as_bytes()).unwrap();
+                std::thread::sleep(Duration::from_millis(25));
+            }
+        });
+        let members = || gateway.status()["pools"]["p"]["origins"].as_object().unwrap().len();
+        while !writer.is_finished() {
+            let answer = gateway.admin("POST", "/reload");
+            assert!([200, 422].contains(&answer.status), "{}", answer.text());
+            assert!([2, 40].contains(&members()), "{} origins are in force", members());
+        }
+    });
+    gateway.reload();
+    assert_eq!(gateway.status()["pools"]["p"]["origins"].as_object().unwrap().len(), 40);
 }
 
 #[test]
