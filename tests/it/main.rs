@@ -38,3 +38,4 @@ mod slow_clients;
 mod streaming;
 mod ten_thousand_origins;
 mod tries;
+mod tries_by_method;

@@ -34,32 +34,6 @@ fn sha256(body: &[u8]) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What went wrong at every origin, and how often each method is tried then by the built-in policy (2 tries).
-#[test]
-fn b45_each_method_is_tried_again_as_documented() {
-    let (all, gateway) = two("", "");
-    let wrong = [
-        ("reset", vec![Step::End(Close::Rst)]),
-        ("closed", vec![Step::End(Close::Fin)]),
-        ("502", vec![Step::Answer(rig::answer(502))]),
-        ("503", vec![Step::Answer(rig::answer(503))]),
-    ];
-    for (name, steps) in wrong {
-        let rule = steps.into_iter().fold(on(&format!("/{name}*")), |rule, step| rule.then(step));
-        all.iter().for_each(|origin| origin.script([rule.clone()]));
-        for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"] {
-            let target = format!("/{name}/{method}");
-            // A connection that idles in the pool would make it `stale`, another condition.
-            all.iter().for_each(|origin| origin.close_idle(Close::Fin));
-            let answer = gateway.ask(&Ask::new(method, &target).body("x"));
-            let safe = ["GET", "HEAD", "OPTIONS"].contains(&method);
-            let again = safe && ["reset", "closed"].contains(&name);
-            assert_eq!(tries(&all, &target), if again { 2 } else { 1 }, "{method} {name}");
-            assert_eq!(answer.status, if name == "503" { 503 } else { 502 }, "{method} {name}");
-        }
-    }
-}
-
 #[test]
 fn b45_statuses_and_time_outs_are_tried_again_where_they_are_listed() {
     let routes = "routes: [ { pool: p, timeouts: { read: 300ms }, retry: { tries: 2, safe: [\"503\", timeout], other: [] } } ]\n";
@@ -82,18 +56,6 @@ fn b45_statuses_and_time_outs_are_tried_again_where_they_are_listed() {
         (&"status".into(), &"ok".into()),
         "{line}"
     );
-}
-
-#[test]
-fn one_try_means_one_try() {
-    let (all, gateway) = two("", "routes: [ { pool: p, retry: { tries: 1 } } ]\n");
-    let target = target_of(&gateway, "a");
-    all[0].door(Door::Refuse);
-    all[0].close_idle(Close::Fin);
-    let answer = rig::eventually("a is refused", || Some(gateway.get(&target)).filter(|answer| answer.status != 200));
-    assert_eq!(answer.status, 502);
-    let line = gateway.log().pop().unwrap_or_else(|| gateway.await_log(51).pop().unwrap());
-    assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{line}");
 }
 
 #[test]
@@ -201,11 +163,13 @@ fn b52_a_body_is_replayed_exactly_or_not_at_all() {
 
 #[test]
 fn b54_an_origin_that_closes_idle_connections_costs_no_request() {
-    let (all, gateway) = two("", "");
-    all.iter().for_each(|origin| origin.idle_close(Some(50)));
+    let a = rig::origin("a");
+    let gateway = rig::gateway(&pool("")).process("threads", "1").origins([&a]).start();
+    a.idle_close(Some(40));
     let mut client = gateway.client();
-    for n in 0..60 {
-        std::thread::sleep(std::time::Duration::from_millis(48 + n % 5));
+    for n in 0..300 {
+        // As close to the origin's 40 ms as a sleep gets, on either side.
+        std::thread::sleep(std::time::Duration::from_micros(38_000 + n % 9 * 500));
         assert_eq!(client.get(&format!("/obj/{n}")).status, 200);
     }
 }
@@ -215,11 +179,11 @@ fn t4_many_idle_connections_closed_at_once_cost_no_request() {
     let (all, gateway) = two("", "");
     all.iter().for_each(|origin| origin.script([on("/warm*").hold("warm").answer(200)]));
     let address = gateway.address();
-    let warm: Vec<_> = (0..60)
+    let warm: Vec<_> = (0..300)
         .map(|n| std::thread::spawn(move || rig::Client::new(address).get(&format!("/warm/{n}")).status))
         .collect();
-    rig::eventually("60 requests at the origins", || {
-        (all.iter().map(|origin| origin.counts().in_flight).sum::<u64>() == 60).then_some(())
+    rig::eventually("300 requests at the origins", || {
+        (all.iter().map(|origin| origin.counts().in_flight).sum::<u64>() == 300).then_some(())
     });
     all.iter().for_each(|origin| origin.release("warm"));
     assert!(warm.into_iter().all(|client| client.join().unwrap() == 200));
