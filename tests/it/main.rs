@@ -11,6 +11,7 @@
 
 mod answers_on_the_wire;
 mod beside_nginx;
+mod books_agree;
 mod connections_to_origins;
 mod demo;
 mod doors_and_routes;
