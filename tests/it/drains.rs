@@ -1,5 +1,6 @@
 //! How does the process leave? What runs is finished, what is new is told to go elsewhere, and nothing is lost.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -29,7 +30,7 @@ fn u5_an_idle_process_leaves_at_once() {
 
 #[test]
 fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
-    let (a, mut gateway) = one("{ lame_duck: 1500ms, timeout: 10s }");
+    let (a, mut gateway) = one("{ lame_duck: 2500ms, timeout: 10s }");
     a.script([on("/held").hold("leaving").answer(200)]);
     let address = gateway.address();
     assert_eq!(gateway.get("/before").status, 200);
@@ -39,9 +40,9 @@ fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     gateway.signal(Signal::SIGTERM);
     rig::eventually("/readyz says it leaves", || (ready(&gateway) == Some(503)).then_some(()));
     assert_eq!(gateway.get("/lame").status, 200);
-    assert!(start.elapsed() < Duration::from_millis(1400), "too slow to tell: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(2300), "too slow to tell: {:?}", start.elapsed());
     rig::eventually("the listener is closed", || rig::Raw::connect(address).is_err().then_some(()));
-    assert!(start.elapsed() >= Duration::from_millis(1000), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(2400), "{:?}", start.elapsed());
     assert_eq!(ready(&gateway), Some(503));
     a.release("leaving");
     let held = held.join().unwrap();
@@ -102,6 +103,56 @@ fn p8_nothing_is_lost_when_a_gateway_leaves_under_load() {
     let tally = load.stop();
     tally.assert_all_good();
     assert_eq!(gateway.exit(), 0);
+}
+
+/// Tells the others that it is over, also when it fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Two gateways, and a balancer that sends each request to one that said it is ready when it was last asked.
+#[test]
+fn u5_a_balancer_that_asks_readyz_sees_no_error_when_one_of_two_leaves() {
+    let (a, mut leaving) = one("{ lame_duck: 4s, timeout: 10s }");
+    let staying = rig::gateway(POOL).origins([&a]).start();
+    let ends = [(leaving.admin, leaving.address()), (staying.admin, staying.address())];
+    let (up, over, sent) = ([AtomicBool::new(true), AtomicBool::new(true)], AtomicBool::new(false), AtomicU64::new(0));
+    let further = |count| {
+        let from = sent.load(Relaxed);
+        rig::eventually("further requests", || (sent.load(Relaxed) >= from + count).then_some(()));
+    };
+    let balance = |first: usize| {
+        let mut turn = first;
+        while !over.load(Relaxed) {
+            turn += 1;
+            let Some(at) = [turn % 2, (turn + 1) % 2].into_iter().find(|at| up[*at].load(Relaxed)) else { continue };
+            let answer = Client::new(ends[at].1).send(&Ask::get(&format!("/obj/{turn}")));
+            assert!(answer.as_ref().is_ok_and(|answer| answer.status == 200), "gateway {at}: {answer:?}");
+            sent.fetch_add(1, Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                for (up, (admin, _)) in up.iter().zip(ends) {
+                    up.store(Client::new(admin).send(&Ask::get("/readyz")).is_ok_and(|a| a.status == 200), Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let _whatever_happens = Ends(&over);
+        let clients = [0, 1, 0, 1].map(|first| scope.spawn(move || balance(first)));
+        further(200);
+        leaving.signal(Signal::SIGTERM);
+        assert_eq!(leaving.exit(), 0);
+        further(200);
+        over.store(true, Relaxed);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
 }
 
 #[test]

@@ -107,3 +107,49 @@ fn b14_a_second_template_can_stand_in() {
     assert_eq!(key(&gateway, "/x?id="), "/x");
     assert_eq!(owners(&gateway, (0..50).map(|n| format!("/same?n={n}"))).len(), 1);
 }
+
+#[derive(serde::Deserialize)]
+struct Golden {
+    cases: Vec<Case>,
+}
+
+#[derive(serde::Deserialize)]
+struct Case {
+    authority: String,
+    target: String,
+    host: String,
+    request_uri: String,
+}
+
+/// What a real nginx made of these hosts and targets; those that are refused here (rule K5) are left out.
+#[test]
+fn k1_host_and_uri_are_those_of_nginx_and_so_is_the_owner() {
+    let golden: Golden = serde_json::from_str(include_str!("../golden/nginx-variables.json")).unwrap();
+    let (_all, gateway) = eight("balance: { key: \"{host}{uri}\" }");
+    let mut asked = Vec::new();
+    for case in &golden.cases {
+        let Case { authority, target, host, request_uri } = case;
+        // Also in absolute form, where the target says who is asked.
+        for form in [target.clone(), format!("http://{authority}{target}")] {
+            let mut raw = rig::raw(gateway.address());
+            raw.send(format!("GET {form} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n"));
+            let answer = raw.answer();
+            if answer.status == 200 {
+                asked.push((form, format!("{host}{request_uri}"), answer.origin().to_owned()));
+            }
+        }
+    }
+    assert!(asked.len() > golden.cases.len(), "{} of {} were served", asked.len(), golden.cases.len() * 2);
+    let keys = gateway.path("keys");
+    std::fs::write(&keys, asked.iter().map(|(_, key, _)| format!("{key}\n")).collect::<String>()).unwrap();
+    let said = gateway.command(&["key", "--raw-from", keys.to_str().unwrap()]).stdout;
+    let owners: Vec<String> = String::from_utf8(said)
+        .unwrap()
+        .lines()
+        .filter_map(|line| Some(line.rsplit_once('\t')?.1.to_owned()))
+        .collect();
+    assert_eq!(owners.len(), asked.len());
+    for ((form, key, origin), owner) in asked.iter().zip(owners) {
+        assert_eq!(*origin, owner, "{form}: {key}");
+    }
+}

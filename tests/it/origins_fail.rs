@@ -82,57 +82,6 @@ fn b28_b29_a_reload_sends_nothing_to_an_origin_known_to_be_dead() {
 }
 
 #[test]
-fn b30_every_origin_is_probed_after_each_change() {
-    let (all, mut gateway) = three("");
-    let d = rig::origin("d");
-    gateway.knows([&d]);
-    let without = "[{ address: \"$a\", name: a }, { address: \"$b\", name: b }, { address: \"$c\", name: c }]";
-    for n in 0..10 {
-        let with_d = n % 2 == 0;
-        let text = if with_d { pool("") } else { pool("").replace("$origins", without) };
-        gateway.change(&text);
-        for origin in all.iter().chain(with_d.then_some(&d)) {
-            origin.forget();
-            origin.await_requests("/healthz", 1);
-        }
-    }
-}
-
-#[test]
-fn b32_a_newcomer_gets_no_request_before_it_has_passed_its_probes() {
-    let (_all, mut gateway) = three("");
-    let d = rig::origin("d");
-    d.script([on("/healthz").answer(503)]);
-    gateway.knows([&d]);
-    let told = gateway.change(&pool(""));
-    assert_eq!(told["joining"]["p"], serde_json::json!(["d"]));
-    assert!(all_good(&gateway, 500));
-    d.await_requests("/healthz", 5);
-    assert_eq!((d.served(), gateway.origin("p", "d")["state"].clone()), (0, "joining".into()));
-    d.script([]);
-    gateway.await_state("p", "d", "up");
-    assert!(all_good(&gateway, 500));
-    assert!(d.served() > 50, "{}", d.served());
-}
-
-#[test]
-fn b33_the_first_request_does_not_wait_for_a_probe() {
-    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
-    for origin in &all {
-        origin.script([on("/healthz").hold("first probe").answer(200)]);
-    }
-    let text = pool("").replace("interval: 200ms, timeout: 200ms", "interval: 30s, timeout: 2s");
-    let setup = rig::gateway(&text).origins(&all);
-    let gateway = setup.start_and(|listener| {
-        let start = Instant::now();
-        let answer = rig::eventually("the first answer", || rig::Client::new(listener).send(&rig::Ask::get("/")).ok());
-        assert_eq!(answer.status, 200);
-        start.elapsed()
-    });
-    assert!(gateway.1 < Duration::from_secs(2), "{:?}", gateway.1);
-}
-
-#[test]
 fn b35_a_hanging_origin_is_shown_and_left_alone() {
     let (all, gateway) = three("");
     all[0].door(Door::Hang);
@@ -142,7 +91,7 @@ fn b35_a_hanging_origin_is_shown_and_left_alone() {
         (origin["state"] != "up").then_some(origin)
     });
     assert_eq!(state["state"], "down", "{state}");
-    assert!(state["why"].as_str().is_some_and(|why| !why.is_empty()), "{state}");
+    assert!(state["why"].as_str().is_some_and(|why| why.contains("timeout")), "{state}");
     let before = gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]);
     assert!(all_good(&gateway, 300));
     assert!(gateway.metrics().sum("moorgate_attempts_total", &[("origin", "a")]) - before < 0.5);
@@ -162,6 +111,22 @@ fn b37_a_broken_healthz_takes_nothing_down() {
     assert!(gateway.metrics().sum("moorgate_pool_short", &[("pool", "p")]) > 0.5);
 }
 
+/// The other wish: whoever wants no guesses gets none, with the reason.
+#[test]
+fn b37_with_panic_fail_a_broken_healthz_is_an_outage_that_says_why() {
+    let (all, gateway) = three("panic: fail");
+    all.iter().for_each(unwell);
+    for origin in &all {
+        gateway.await_state("p", &origin.name, "down");
+    }
+    let answer = gateway.get("/x");
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{answer:?}");
+    assert!(answer.header("proxy-status").unwrap().contains("destination_unavailable"), "{answer:?}");
+    assert_eq!(gateway.status()["pools"]["p"]["panic"], "fail");
+    all.iter().for_each(|origin| origin.script([]));
+    rig::eventually("an origin is back", || (gateway.get("/x").status == 200).then_some(()));
+}
+
 #[test]
 fn b38_when_all_are_gone_keep_tries_and_fail_says_so_at_once() {
     for (mode, keep) in [("panic: keep", true), ("panic: fail", false)] {
@@ -178,7 +143,8 @@ fn b38_when_all_are_gone_keep_tries_and_fail_says_so_at_once() {
             assert_eq!(answer.status, 502, "{answer:?}");
         } else {
             assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
-            assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+            // Far below the second a connect may take: nobody was asked.
+            assert!(start.elapsed() < Duration::from_millis(800), "{:?}", start.elapsed());
         }
         assert_eq!(gateway.logged("/x")["error"], if keep { "connect_refused" } else { "no_origin" });
         all[1].door(Door::Open);
@@ -235,18 +201,43 @@ fn h2_t2_a_killed_origin_costs_no_request_and_returns() {
 }
 
 #[test]
-fn h6_a_gateway_that_was_stopped_blames_nobody() {
+fn h6_a_gateway_that_was_stopped_under_load_blames_nobody() {
     let (all, gateway) = three("");
     let ejections = || gateway.metrics().sum("moorgate_ejections_total", &[]);
+    let load = rig::load(gateway.address()).rate(100.0).start();
+    load.further(50);
     gateway.signal(nix::sys::signal::Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(6));
     gateway.signal(nix::sys::signal::Signal::SIGCONT);
     for origin in &all {
         origin.forget();
-        origin.await_requests("/healthz", 2);
+        origin.await_requests("/healthz", 3);
     }
+    load.further(50);
+    load.stop().assert_all_good();
     assert!(ejections() < 0.5);
     assert!(all.iter().all(|origin| gateway.origin("p", &origin.name)["state"] == "up"));
+}
+
+/// Time that passed while the gateway itself stood still is no time an origin was silent: the one probe that was under
+/// way would be enough to put it out.
+#[test]
+fn h6_a_probe_that_ran_out_while_the_gateway_stood_still_is_asked_again() {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    let probe = "health: { probe: { interval: 200ms, timeout: 4s, http: { path: /healthz }, rise: 1, fall: 1 } }";
+    let text = format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {probe}, origins: $origins }} }}\n");
+    let gateway = rig::gateway(&text).origins(&all).start();
+    all[0].freeze();
+    // Three times the interval: a probe of it is under way, and has time left.
+    std::thread::sleep(Duration::from_millis(600));
+    gateway.signal(nix::sys::signal::Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(5));
+    gateway.signal(nix::sys::signal::Signal::SIGCONT);
+    all[0].thaw();
+    all[0].forget();
+    all[0].await_requests("/healthz", 3);
+    assert!(gateway.metrics().sum("moorgate_ejections_total", &[]) < 0.5);
+    assert_eq!(gateway.origin("p", "a")["state"], "up");
 }
 
 #[test]
@@ -297,5 +288,29 @@ fn h2_a_frozen_origin_is_left_and_serves_again_when_it_thaws() {
     all[0].thaw();
     gateway.await_state("p", "a", "up");
     load.stop();
+    assert!(all_good(&gateway, 100));
+}
+
+/// The kernel takes connections for a process that hangs: requests tell what probes over TCP cannot.
+#[test]
+fn h2_requests_that_hang_put_an_origin_out_that_tcp_probes_take_for_well() {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    let text = "pools: { p: { balance: { key: \"{path}\" }, timeouts: { connect: 200ms, read: 600ms }, \
+                health: { probe: { interval: 500ms, timeout: 400ms } }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins(&all).start();
+    all[0].freeze();
+    let frozen = Instant::now();
+    let load = rig::load(gateway.address()).clients(6).rate(60.0).start();
+    let out = || (gateway.origin("p", "a")["state"] == "down").then(|| gateway.origin("p", "a")["why"].to_string());
+    let why = rig::within(2 * rig::PATIENCE, out).expect("it is out");
+    assert!(frozen.elapsed() >= Duration::from_secs(10), "{:?} is too soon", frozen.elapsed());
+    assert!(why.contains("timed out"), "{why}");
+    load.stop();
+    assert!(all_good(&gateway, 100));
+    let left = Instant::now();
+    all[0].thaw();
+    let back = rig::within(2 * rig::PATIENCE, || (gateway.origin("p", "a")["state"] == "up").then_some(()));
+    assert_eq!(back, Some(()), "it comes back");
+    assert!(left.elapsed() >= Duration::from_secs(8), "{:?}: probes alone brought it back", left.elapsed());
     assert!(all_good(&gateway, 100));
 }

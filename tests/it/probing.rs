@@ -1,0 +1,93 @@
+//! When is an origin probed, and what waits for it?
+
+use std::time::{Duration, Instant};
+
+use crate::rig::{self, Gateway, Origin, keys, map, on};
+
+const HEALTH: &str =
+    "health: { probe: { interval: 200ms, timeout: 200ms, http: { path: /healthz }, rise: 2, fall: 2 } }";
+
+fn pool() -> String {
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {HEALTH}, origins: $origins }} }}\n")
+}
+
+fn three() -> (Vec<Origin>, Gateway) {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    let gateway = rig::gateway(&pool()).origins(&all).start();
+    (all, gateway)
+}
+
+fn all_good(gateway: &Gateway, count: usize) -> bool {
+    map(gateway.address(), &keys(count)).len() == count
+}
+
+#[test]
+fn b30_every_origin_is_probed_after_each_change() {
+    let (all, mut gateway) = three();
+    let d = rig::origin("d");
+    gateway.knows([&d]);
+    let without = "[{ address: \"$a\", name: a }, { address: \"$b\", name: b }, { address: \"$c\", name: c }]";
+    for n in 0..20 {
+        let with_d = n % 2 == 0;
+        let text = if with_d { pool() } else { pool().replace("$origins", without) };
+        gateway.change(&text);
+        for origin in all.iter().chain(with_d.then_some(&d)) {
+            origin.forget();
+            origin.await_requests("/healthz", 1);
+        }
+    }
+}
+
+#[test]
+fn b32_a_newcomer_gets_no_request_before_it_has_passed_its_probes() {
+    let (_all, mut gateway) = three();
+    let d = rig::origin("d");
+    d.script([on("/healthz").answer(503)]);
+    gateway.knows([&d]);
+    let told = gateway.change(&pool());
+    assert_eq!(told["joining"]["p"], serde_json::json!(["d"]));
+    assert!(all_good(&gateway, 500));
+    d.await_requests("/healthz", 5);
+    assert_eq!((d.served(), gateway.origin("p", "d")["state"].clone()), (0, "joining".into()));
+    d.script([]);
+    gateway.await_state("p", "d", "up");
+    assert!(all_good(&gateway, 500));
+    assert!(d.served() > 50, "{}", d.served());
+}
+
+#[test]
+fn b33_the_first_request_does_not_wait_for_a_probe() {
+    let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
+    for origin in &all {
+        origin.script([on("/healthz").hold("first probe").answer(200)]);
+    }
+    let text = pool().replace("interval: 200ms, timeout: 200ms", "interval: 30s, timeout: 2s");
+    let setup = rig::gateway(&text).origins(&all);
+    let gateway = setup.start_and(|listener| {
+        let start = Instant::now();
+        let answer = rig::eventually("the first answer", || rig::Client::new(listener).send(&rig::Ask::get("/")).ok());
+        assert_eq!(answer.status, 200);
+        start.elapsed()
+    });
+    assert!(gateway.1 < Duration::from_secs(2), "{:?}", gateway.1);
+}
+
+/// A pool that a reload brings is assumed up, as all are at the start: its first request waits for no probe.
+#[test]
+fn j1_a_new_pool_serves_at_once() {
+    let (_all, mut gateway) = three();
+    let new = rig::origin("new");
+    new.script([on("/healthz").hold("first probe").answer(200)]);
+    gateway.knows([&new]);
+    let text = format!(
+        "pools:\n  p: {{ balance: {{ key: \"{{path}}\" }}, {HEALTH}, origins: [{{ address: \"$a\", name: a }}] }}\n  \
+         q: {{ balance: {{ key: \"{{path}}\" }}, {}, origins: [{{ address: \"$new\", name: new }}] }}\n\
+         routes:\n  - {{ match: {{ path: {{ prefix: /new }} }}, pool: q }}\n  - {{ pool: p }}\n",
+        HEALTH.replace("timeout: 200ms", "timeout: 20s").replace("interval: 200ms", "interval: 30s")
+    );
+    let told = gateway.change(&text);
+    let answer = gateway.get("/new/1");
+    assert_eq!((answer.status, answer.origin()), (200, "new"));
+    assert_eq!(told["joining"], serde_json::json!({}), "{told}");
+    new.release("first probe");
+}
