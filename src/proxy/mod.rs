@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -64,6 +65,9 @@ impl Gateway {
 #[async_trait]
 impl ProxyHttp for Gateway {
     type CTX = Ctx;
+
+    /// None: Pingora's own would add a compression that is switched off, and walk past it five times a request.
+    fn init_downstream_modules(&self, _: &mut HttpModules) {}
 
     fn new_ctx(&self) -> Ctx {
         Ctx::new(self.store.load(), Self::now())
