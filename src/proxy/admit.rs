@@ -37,9 +37,9 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
         // Pingora has switched it off for HTTP/1.0, `Connection: close` and a length beside chunks: that stays.
         let alive = session.as_downstream().get_keepalive().is_some() && !wire.must_close();
         session.set_keepalive(alive.then(|| limits.keepalive.as_secs().max(1)));
-        // Both are watched by the connection, by progress; Pingora's own 60 s would cut longer ones short.
+        // Both are watched by the connection, by progress; Pingora's own 60 s would cut longer bodies short.
         session.set_read_timeout(Some(limits.body_timeout.saturating_mul(2)));
-        session.set_write_timeout(Some(limits.send_timeout.saturating_mul(2)));
+        session.set_write_timeout(None);
     }
     ctx.wire = Some(wire);
 }

@@ -1,7 +1,7 @@
 //! Towards the origin and back: the key and the pick of a try, its connection, and what passes either way.
 //!
-//! A key is rendered once a request, an origin picked once a try. `read` and `total` are the watchdog's (HTTP/1); the
-//! peer's own read time-out is the longest silence any answer may have.
+//! A key is rendered once a request, an origin picked once a try. `read`, `stream` and `total` are the watchdog's
+//! (HTTP/1).
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Gateway {
         peer.group_key = pick.origin.connection_group(self.shard);
         let options = &mut peer.options;
         options.connection_timeout = Some(timeouts.connect);
-        options.read_timeout = Some(timeouts.stream.max(timeouts.read));
+        // None for reads: the watchdog's silence holds, without a timer for every read.
         options.write_timeout = Some(timeouts.send);
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
@@ -131,11 +131,11 @@ impl Gateway {
         let Some((route, upstream)) = ctx.target() else { return };
         let (timeouts, limits) = (route.timeouts, upstream.pool.settings().connections);
         let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
-        let age = established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
+        let age = || established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
         let took = established.and_then(|timing| timing.establishment_duration);
         let served = if multiplexed { 0 } else { self.connections.count(held.fd, held.reused) };
         let last =
-            limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
+            limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age() >= most);
         let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
         if let Some(attempt) = ctx.attempt() {
             attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
