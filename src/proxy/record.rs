@@ -50,11 +50,12 @@ impl Gateway {
     fn log(&self, session: &Session, ctx: &Ctx, status: u16, now: Instant) {
         let request = session.req_header();
         let attempts: SmallVec<[observe::Attempt<'_>; 2]> = ctx.attempts.iter().map(shown).collect();
-        let origin_form = matches!(request.raw_path().first(), Some(b'/' | b'*'));
-        let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes()).unwrap_or_default();
+        let other_form = !matches!(request.raw_path().first(), Some(b'/' | b'*'));
+        let http1 = session.as_downstream().as_http1().filter(|_| other_form);
+        let raw = http1.map(|http1| http1.get_headers_raw_bytes()).unwrap_or_default();
         let refused = ctx.wire.as_ref().filter(|_| ctx.error == Some(Class::BadRequest));
         let odd = refused.and_then(|wire| wire.odd_line());
-        let absolute = || (!origin_form && !raw.is_empty()).then(|| first_line(&raw));
+        let absolute = || (!raw.is_empty()).then(|| first_line(&raw));
         with_facts(request, ctx, |facts| {
             self.log.write(&Record {
                 facts: *facts,

@@ -54,6 +54,9 @@ fn in_target(request: &RequestHeader) -> Option<&str> {
 /// The target in origin form, the bytes as received.
 pub(super) fn origin_form(request: &RequestHeader) -> Cow<'_, [u8]> {
     let (method, raw) = (request.method.as_str().as_bytes(), request.raw_path());
+    if raw.first() == Some(&b'/') {
+        return Cow::Borrowed(raw);
+    }
     match Target::parse(method, raw) {
         Ok(target) => target.origin_form(method),
         Err(_) => Cow::Borrowed(raw),

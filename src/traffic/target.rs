@@ -38,7 +38,9 @@ impl<'a> Target<'a> {
 
     /// The target `raw` of a request with this method.
     pub fn parse(method: &[u8], raw: &'a [u8]) -> Result<Self, Denial> {
-        if raw.iter().any(|byte| byte.is_ascii_control() || matches!(byte, b' ' | b'#')) {
+        // Every byte is looked at, which the compiler turns into a few vector instructions.
+        let odd = |byte: u8| byte.is_ascii_control() | (byte == b' ') | (byte == b'#');
+        if raw.iter().fold(false, |found, byte| found | odd(*byte)) {
             return Err(Denial::Target);
         }
         match raw {

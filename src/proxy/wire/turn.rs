@@ -163,7 +163,8 @@ fn target(line: &[u8]) -> &[u8] {
 
 /// Whether the target of the request line in `head` has no space, control byte or `#`.
 pub(super) fn plain_target(head: &[u8]) -> bool {
-    !target(first_line(head)).iter().any(|&b| b <= b' ' || b == 0x7f || b == b'#')
+    let odd = |byte: u8| (byte <= b' ') | (byte == 0x7f) | (byte == b'#');
+    !target(first_line(head)).iter().fold(false, |found, byte| found | odd(*byte))
 }
 
 #[cfg(test)]
