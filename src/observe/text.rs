@@ -1,7 +1,6 @@
 //! Pieces of a line: numbers, times and escaped text, appended without an allocation.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Appends a whole number.
@@ -27,28 +26,6 @@ fn fraction(seconds: u64, rest: u32, highest: u32, out: &mut Vec<u8>) {
         out.push(b'0' + (rest / unit % 10) as u8);
         unit /= 10;
     }
-}
-
-/// Appends an IP address.
-pub(super) fn ip(address: IpAddr, out: &mut Vec<u8>) {
-    // The formatting machinery takes five times as long, and nearly all addresses are of this kind.
-    let IpAddr::V4(address) = address else { return display(address, out) };
-    for (index, octet) in address.octets().into_iter().enumerate() {
-        if index > 0 {
-            out.push(b'.');
-        }
-        number(octet.into(), out);
-    }
-}
-
-/// Appends an IP address and its port.
-pub(super) fn address(address: SocketAddr, out: &mut Vec<u8>) {
-    if address.is_ipv6() {
-        return display(address, out);
-    }
-    ip(address.ip(), out);
-    out.push(b':');
-    number(address.port().into(), out);
 }
 
 /// Appends what prints itself; writing to a vector cannot fail.
@@ -153,15 +130,6 @@ mod properties {
     use super::*;
 
     proptest! {
-        #[test]
-        fn addresses_are_written_as_they_print(socket in any::<SocketAddr>()) {
-            let mut out = Vec::new();
-            address(socket, &mut out);
-            out.push(b' ');
-            ip(socket.ip(), &mut out);
-            prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{} {}", socket, socket.ip()));
-        }
-
         #[test]
         fn json_reads_back(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut out = Vec::new();

@@ -7,6 +7,7 @@
 //! Always holds: a compiled template renders for any bytes a client may send, never panics, and allocates nothing
 //! but room in the buffer for paths that are normal already and a handful of arguments.
 
+pub mod address;
 pub mod args;
 mod facts;
 pub mod host;

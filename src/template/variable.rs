@@ -8,7 +8,7 @@ use std::io::Write as _;
 use http::HeaderName;
 use regex::bytes::Regex;
 
-use super::{Facts, args, nginx, path};
+use super::{Facts, address, args, nginx, path};
 
 /// A variable of a template.
 #[derive(Debug, Clone)]
@@ -100,12 +100,12 @@ impl Variable {
             Self::Arg(name) => return args::push_first(query(facts), name, out),
             Self::Header(name) => return push_found(facts.headers.get(name).map(|value| value.as_bytes()), out),
             Self::Cookie(name) => return push_found(cookie(facts, name), out),
-            Self::ClientIp => _ = write!(out, "{}", facts.client_ip.to_canonical()),
+            Self::ClientIp => address::push_ip(facts.client_ip.to_canonical(), out),
             Self::Method => out.extend_from_slice(facts.method.as_bytes()),
             Self::NginxUri => nginx::push_uri(facts.path(), out),
             Self::NginxArg(name) => _ = push_found(nginx::arg(query(facts), name.as_bytes()), out),
             Self::Scheme => out.extend_from_slice(facts.scheme.as_bytes()),
-            Self::PeerIp => _ = write!(out, "{}", facts.peer.ip().to_canonical()),
+            Self::PeerIp => address::push_ip(facts.peer.ip().to_canonical(), out),
             Self::PeerPort => _ = write!(out, "{}", facts.peer.port()),
             Self::Extra(_) => {}
         }

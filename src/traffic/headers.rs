@@ -16,6 +16,7 @@ use super::limits;
 use crate::config::route::{self, RequestId, XForwarded};
 use crate::config::units::Address;
 use crate::config::{Invalid, pool};
+use crate::template::address;
 
 const FOR: &str = "X-Forwarded-For";
 const REQUEST_ID: &str = "X-Request-ID";
@@ -64,11 +65,11 @@ impl Forwarding {
             self.x_forwarded(request, sender);
         }
         if self.forwarded {
-            let element = self.appended(&request.headers, FORWARDED, element(sender));
+            let element = self.appended(&request.headers, FORWARDED, element(sender).as_bytes());
             put(request, FORWARDED, element);
         }
         if self.request_id != RequestId::Off {
-            put(request, REQUEST_ID, text(sender.request_id.to_owned()));
+            put(request, REQUEST_ID, HeaderValue::from_str(sender.request_id).ok());
         }
         if let Some(host) = host {
             put(request, "Host", Some(host.clone()));
@@ -77,22 +78,22 @@ impl Forwarding {
 
     /// X-Forwarded-For says the way; the others are ours to say, whatever the client said (rule U8).
     fn x_forwarded(&self, request: &mut RequestHeader, sender: &Sender<'_>) {
-        let way = self.appended(&request.headers, FOR, ip(sender.peer));
+        let way = self.appended(&request.headers, FOR, &ip(sender.peer));
         put(request, FOR, way);
-        put(request, "X-Real-IP", text(ip(sender.client)));
+        put(request, "X-Real-IP", HeaderValue::from_bytes(&ip(sender.client)).ok());
         put(request, "X-Forwarded-Proto", Some(HeaderValue::from_static(sender.scheme)));
         put(request, "X-Forwarded-Host", sender.host.cloned());
     }
 
     /// `element`, behind what all lines of `name` say already unless that is to be replaced.
-    fn appended(&self, headers: &HeaderMap, name: &str, element: String) -> Option<HeaderValue> {
+    fn appended(&self, headers: &HeaderMap, name: &str, element: &[u8]) -> Option<HeaderValue> {
         let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes).filter(|line| !line.is_empty());
         let mut lines = lines.peekable();
         if self.x_forwarded == XForwarded::Set || lines.peek().is_none() {
-            return text(element);
+            return HeaderValue::from_bytes(element).ok();
         }
         let mut list: Vec<u8> = lines.flat_map(|line| [line, b", "]).flatten().copied().collect();
-        list.extend_from_slice(element.as_bytes());
+        list.extend_from_slice(element);
         HeaderValue::from_maybe_shared(Bytes::from(list)).ok()
     }
 }
@@ -118,10 +119,10 @@ pub fn towards_client(response: &mut ResponseHeader) {
     if response.status.as_u16() == 101 {
         return;
     }
-    let named =
-        response.headers.get_all(CONNECTION).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    let nominated =
-        named.filter_map(|token| HeaderName::from_bytes(token.trim_ascii()).ok()).filter(|name| !frames(name));
+    let lines = response.headers.get_all(CONNECTION).iter();
+    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let named = named.filter(|token| !nominates_nothing(token));
+    let nominated = named.filter_map(|token| HeaderName::from_bytes(token).ok()).filter(|name| !frames(name));
     let standing = response.headers.keys().filter(|name| is_hop_by_hop(name)).cloned();
     let doomed: SmallVec<[HeaderName; 4]> = standing.chain(nominated).collect();
     for name in &doomed {
@@ -144,6 +145,11 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
+/// What nearly every Connection line says; a Keep-Alive line goes by its own name.
+fn nominates_nothing(token: &[u8]) -> bool {
+    token.eq_ignore_ascii_case(b"keep-alive") || token.eq_ignore_ascii_case(b"close")
+}
+
 /// No origin may nominate away where its own body ends.
 fn frames(name: &HeaderName) -> bool {
     matches!(name.as_str(), "content-length" | "transfer-encoding")
@@ -163,8 +169,10 @@ fn element(sender: &Sender<'_>) -> String {
     }
 }
 
-fn ip(ip: IpAddr) -> String {
-    ip.to_canonical().to_string()
+fn ip(ip: IpAddr) -> Vec<u8> {
+    let mut text = Vec::with_capacity(16);
+    address::push_ip(ip.to_canonical(), &mut text);
+    text
 }
 
 fn uri_host(ip: IpAddr) -> String {
@@ -172,10 +180,6 @@ fn uri_host(ip: IpAddr) -> String {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     }
-}
-
-fn text(value: String) -> Option<HeaderValue> {
-    HeaderValue::try_from(value).ok()
 }
 
 /// Makes `value` the only line of `name`; without one there is none.

@@ -4,6 +4,7 @@ use super::Record;
 use super::clock::Clock;
 use crate::observe::Attempt;
 use crate::observe::text;
+use crate::template::address;
 
 /// Appends the object, without a line end.
 pub(super) fn render(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
@@ -11,7 +12,7 @@ pub(super) fn render(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) 
     clock.turn_to(record.time);
     clock.utc(record.time, out);
     out.extend_from_slice(b"\",\"client\":\"");
-    text::ip(record.facts.client_ip, out);
+    address::push_ip(record.facts.client_ip, out);
     out.push(b'"');
     field(b",\"method\":", record.facts.method.as_bytes(), out);
     field(b",\"scheme\":", record.facts.scheme.as_bytes(), out);

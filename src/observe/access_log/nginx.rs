@@ -4,6 +4,7 @@ use super::Record;
 use super::clock::Clock;
 use crate::observe::text;
 use crate::observe::{Attempt, Peer};
+use crate::template::address;
 
 /// Appends `$remote_addr [$time_local] "$request" $status $host$request_uri $upstream_addr $upstream_status
 /// $upstream_response_time $request_time -`, without a line end.
@@ -36,7 +37,7 @@ pub(super) fn combined(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>
 
 /// What both begin with: `$remote_addr`, `users`, `[$time_local] "$request" $status `.
 fn begin(record: &Record<'_>, users: &[u8], clock: &mut Clock, out: &mut Vec<u8>) {
-    text::ip(record.facts.client_ip, out);
+    address::push_ip(record.facts.client_ip, out);
     out.extend_from_slice(users);
     out.push(b'[');
     clock.turn_to(record.time);
@@ -86,7 +87,7 @@ pub(super) fn list(attempts: &[Attempt<'_>], out: &mut Vec<u8>, value: fn(&Attem
 
 fn address(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     match attempt.address {
-        Peer::Ip(address) => text::address(address, out),
+        Peer::Ip(address) => address::push_socket(address, out),
         Peer::Unix(path) => {
             out.extend_from_slice(b"unix:");
             text::escaped(path.as_bytes(), out);

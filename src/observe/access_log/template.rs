@@ -5,7 +5,7 @@ use super::clock::Clock;
 use super::nginx;
 use crate::observe::text;
 use crate::observe::{Attempt, Peer};
-use crate::template::{Extra, Template};
+use crate::template::{Extra, Template, address};
 
 /// Appends the line, without its end. What is missing is a dash; what could break the line is escaped.
 pub(super) fn render(template: &Template, record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) {
@@ -36,7 +36,7 @@ fn write(extra: Extra, record: &Record<'_>, clock: &Clock, out: &mut Vec<u8>) {
 
 fn address(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     match attempt.address {
-        Peer::Ip(address) => text::address(address, out),
+        Peer::Ip(address) => address::push_socket(address, out),
         Peer::Unix(path) => text::display(format_args!("unix:{path}"), out),
         Peer::Unknown => out.extend_from_slice(attempt.origin.as_bytes()),
     }
