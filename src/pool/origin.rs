@@ -29,13 +29,18 @@ pub struct Origin {
     closed: AtomicU64,
     /// Connections open to the whole pool.
     pool_open: Arc<AtomicUsize>,
+    /// Tells its connections from those of others; the name keeps two pools that share an address from sharing
+    /// connections, and so their counts.
+    group: u32,
     epochs: [AtomicU32; EPOCHS],
     tally: Tally,
 }
 
 impl Origin {
     pub(super) fn new(pool: Arc<str>, name: Arc<str>, health: Live, pool_open: Arc<AtomicUsize>) -> Self {
+        let group = balance::hash(name.as_bytes()) ^ balance::hash(pool.as_bytes()).rotate_left(16);
         Self {
+            group,
             pool,
             name,
             health: Arc::new(health),
@@ -81,9 +86,7 @@ impl Origin {
     /// Groups the connections of a shard that may be reused: those of this origin since the shard's last
     /// [`hide_idle`](Self::hide_idle).
     pub fn connection_group(&self, shard: usize) -> u64 {
-        // The name keeps two pools that share an address from sharing connections, and so their counts.
-        let who = u64::from(balance::hash(self.name.as_bytes())) ^ u64::from(balance::hash(self.pool.as_bytes())) << 16;
-        who << 32 | u64::from(self.epochs[shard % EPOCHS].load(Relaxed))
+        u64::from(self.group) << 32 | u64::from(self.epochs[shard % EPOCHS].load(Relaxed))
     }
 
     /// Hides the shard's idle connections to this origin: one of them was found closed, the others are as old.
