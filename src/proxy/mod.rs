@@ -35,6 +35,9 @@ pub use ctx::Ctx;
 use forward::Connections;
 use watchdog::Watchdog;
 
+/// Boxed, because Pingora moves it through the states of a future that is itself moved to the heap.
+type Held = Box<Ctx>;
+
 /// The hooks of one shard.
 pub struct Gateway {
     store: Arc<Store>,
@@ -64,23 +67,23 @@ impl Gateway {
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    type CTX = Ctx;
+    type CTX = Held;
 
     /// None: Pingora's own would add a compression that is switched off, and walk past it five times a request.
     fn init_downstream_modules(&self, _: &mut HttpModules) {}
 
-    fn new_ctx(&self) -> Ctx {
-        Ctx::new(self.store.load(), Self::now())
+    fn new_ctx(&self) -> Held {
+        Box::new(Ctx::new(self.store.load(), Self::now()))
     }
 
     /// The header is complete; nothing was looked at.
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<()> {
         admit::begin(session, ctx);
         Ok(())
     }
 
     /// No origin was chosen; `true`: the answer is out.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<bool> {
         match admit::admit(session, ctx) {
             Ok(()) => Ok(false),
             Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
@@ -88,12 +91,12 @@ impl ProxyHttp for Gateway {
     }
 
     /// Nothing was sent for this try.
-    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Held) -> Result<Box<HttpPeer>> {
         self.peer(session, ctx, Self::now()).map_err(again::raise)
     }
 
     /// Nothing was sent for this try.
-    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, error: Box<Error>) -> Box<Error> {
+    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Held, error: Box<Error>) -> Box<Error> {
         self.not_connected(session, ctx, error, Self::now())
     }
 
@@ -105,14 +108,14 @@ impl ProxyHttp for Gateway {
         peer: &HttpPeer,
         fd: RawFd,
         digest: Option<&Digest>,
-        ctx: &mut Ctx,
+        ctx: &mut Held,
     ) -> Result<()> {
         self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now());
         Ok(())
     }
 
     /// Runs for every try, on a fresh copy of the client's header.
-    async fn upstream_request_filter(&self, s: &mut Session, out: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+    async fn upstream_request_filter(&self, s: &mut Session, out: &mut RequestHeader, ctx: &mut Held) -> Result<()> {
         forward::request_header(s, out, ctx)
     }
 
@@ -122,19 +125,19 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         body: &mut Option<Bytes>,
         end: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Held,
     ) -> Result<()> {
         forward::request_body(session, body, end, ctx, Self::now());
         Ok(())
     }
 
     /// Nothing of this answer went to the client.
-    async fn upstream_response_filter(&self, s: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+    async fn upstream_response_filter(&self, s: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
         self.answered(s, head, ctx, Self::now())
     }
 
     /// The last look before the header goes to the client.
-    async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+    async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
         forward::response_header(session, head, ctx);
         Ok(())
     }
@@ -144,7 +147,7 @@ impl ProxyHttp for Gateway {
         _: &mut Session,
         _: &mut Option<Bytes>,
         end: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Held,
     ) -> Result<Option<Duration>> {
         forward::response_body(ctx, end, Self::now());
         Ok(None)
@@ -156,27 +159,27 @@ impl ProxyHttp for Gateway {
         _: &HttpPeer,
         session: &mut Session,
         error: Box<Error>,
-        ctx: &mut Ctx,
+        ctx: &mut Held,
         reused: bool,
     ) -> Box<Error> {
         self.failed(session, ctx, error, reused, Self::now())
     }
 
     /// No further try: the last failure stands.
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Held) -> FailToProxy {
         reject::fail(session, ctx, error).await
     }
 
     /// Runs once for every request any hook saw.
-    async fn logging(&self, session: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
+    async fn logging(&self, session: &mut Session, _: Option<&Error>, ctx: &mut Held) {
         self.finish(session, ctx, Self::now());
     }
 
-    fn suppress_error_log(&self, _: &Session, _: &Ctx, _: &Error) -> bool {
+    fn suppress_error_log(&self, _: &Session, _: &Held, _: &Error) -> bool {
         true
     }
 
-    fn suppress_proxy_warn_log(&self, _: &Session, _: &Ctx, _: &Error, _: ProxyWarnLogContext) -> bool {
+    fn suppress_proxy_warn_log(&self, _: &Session, _: &Held, _: &Error, _: ProxyWarnLogContext) -> bool {
         true
     }
 }
