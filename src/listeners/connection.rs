@@ -102,10 +102,20 @@ impl Connection {
         !self.ahead.is_empty()
     }
 
+    /// Ready once there is something to read, or the end; false when `due` came first.
+    pub(crate) fn poll_wake(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<bool> {
+        match self.socket.poll_read_ready(cx) {
+            Poll::Ready(readable) => {
+                self.reading.clear();
+                Poll::Ready(readable.is_ok())
+            }
+            Poll::Pending => self.reading.poll(cx, due).map(|()| false),
+        }
+    }
+
     /// Gives back all memory a parked connection needs not hold.
     pub(crate) fn slim(&mut self) {
         self.outbox = Outbox::default();
-        self.reading = Alarm::default();
         self.writing = Alarm::default();
         self.wire.forget_head();
     }
@@ -135,17 +145,17 @@ impl Connection {
 
     /// Nothing to read: how long may that last?
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let limits = self.wire.limits();
-        let (due, fault) = if !self.wire.is_heard() {
-            match self.wire.header_due() {
-                Some(due) => (due, Some(Fault::HeaderTimeout)),
-                None => (self.reading.due().unwrap_or_else(|| Instant::now() + limits.keepalive), None),
-            }
-        } else if self.wire.wants_body() {
-            (self.body.due(limits.body_timeout), Some(Fault::BodyTimeout))
-        } else {
+        if self.wire.is_heard() && !self.wire.wants_body() {
             self.reading.clear();
             return Poll::Pending;
+        }
+        let limits = self.wire.limits();
+        let (due, fault) = if self.wire.is_heard() {
+            (self.body.due(limits.body_timeout), Some(Fault::BodyTimeout))
+        } else if let Some(due) = self.wire.header_due() {
+            (due, Some(Fault::HeaderTimeout))
+        } else {
+            (self.reading.due().unwrap_or_else(|| Instant::now() + limits.keepalive), None)
         };
         ready!(self.reading.poll(cx, due));
         if let Some(fault) = fault {

@@ -5,6 +5,7 @@
 //! handed over yet, so pipelined requests are served one after the other. Always: the close lets our last answer
 //! arrive, by reading on for a bounded while what the client still sends, before the kernel would answer it with a reset.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ where
     let connection = Connection::new(socket.clone(), wire.clone(), ahead);
     match spoken {
         Spoken::Nothing => return,
-        Spoken::Http1 => http1(&desk, connection, &socket, &wire).await,
+        Spoken::Http1 => http1(&desk, connection, &wire).await,
         Spoken::Http2 => http2(&desk, connection, &wire).await,
     }
     close(&socket, &wire).await;
@@ -77,7 +78,7 @@ fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-async fn http1<P>(desk: &Desk<P>, connection: Connection, socket: &TcpStream, wire: &Arc<Wire>)
+async fn http1<P>(desk: &Desk<P>, connection: Connection, wire: &Arc<Wire>)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
@@ -87,7 +88,7 @@ where
     let mut kept: Option<HttpPersistentSettings> = None;
     loop {
         if wire.is_settled() {
-            let Some(parked) = park(stream, socket, (desk.limits)().keepalive).await else { return };
+            let Some(parked) = park(stream, (desk.limits)().keepalive).await else { return };
             stream = parked;
         }
         wire.begin_turn((desk.limits)());
@@ -102,13 +103,12 @@ where
 }
 
 /// Holds the connection until its next request begins; `None` when it does not.
-async fn park(stream: Stream, socket: &TcpStream, idle: Duration) -> Option<Stream> {
+async fn park(stream: Stream, idle: Duration) -> Option<Stream> {
     let mut connection = stream.into_any().downcast::<Connection>().ok()?;
     connection.slim();
-    if !connection.holds_bytes() {
-        timeout(idle, socket.ready(Interest::READABLE)).await.ok()?.ok()?;
-    }
-    Some(connection)
+    let due = Instant::now() + idle;
+    let woken = connection.holds_bytes() || poll_fn(|cx| connection.poll_wake(cx, due)).await;
+    if woken { Some(connection) } else { None }
 }
 
 fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSession {
