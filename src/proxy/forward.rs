@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Version, header};
 use parking_lot::Mutex;
 use pingora_core::Result;
 use pingora_core::protocols::Digest;
-use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer, Tracing};
+use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy, PeerOptions, Tracer, Tracing};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
@@ -87,7 +87,10 @@ impl Gateway {
         };
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
-        let peer = self.connect_to(&pick, &upstream.pool, &route.timeouts)?;
+        let mut peer = self.connect_to(&pick, &upstream.pool, &route.timeouts)?;
+        if !headers::concern_one_hop(&session.req_header().headers) {
+            peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
+        }
         if ctx.attempts.is_empty() {
             upstream.pool.budget().first_attempt(now);
             ctx.tries = 1;

@@ -113,6 +113,13 @@ pub fn host_towards(written: &pool::Host, address: &Address) -> Result<Option<He
     Ok(Some(value))
 }
 
+/// Does a request say anything that is meant for the next hop alone? Only then Pingora has something to take out of it,
+/// and it looks for each name twice.
+pub fn concern_one_hop(request: &HeaderMap) -> bool {
+    let framing_or_upgrade = |name: &HeaderName| matches!(name.as_str(), "transfer-encoding" | "http2-settings");
+    request.keys().any(|name| is_hop_by_hop(name) || framing_or_upgrade(name))
+}
+
 /// Takes out of an answer what names the hop behind us alone. The framing stays for Pingora, and a switch of
 /// protocols as a whole.
 pub fn towards_client(response: &mut ResponseHeader) {
@@ -364,6 +371,31 @@ mod tests {
             ("ETag", "\"a\""),
         ];
         assert_eq!(answered(200, &origin), ["ETag", "Proxy-Status"]);
+    }
+
+    #[test]
+    fn every_name_of_one_hop_is_seen_in_a_request() {
+        let check = |name: &'static str, expected| {
+            let headers = request(&[("Host", "a"), (name, "x"), ("User-Agent", "b")]).headers.clone();
+            assert_eq!(concern_one_hop(&headers), expected, "{name}");
+        };
+        // all that Pingora's standard policy removes, which is skipped when none of them is there
+        for name in [
+            "Keep-Alive",
+            "Proxy-Connection",
+            "Proxy-Authenticate",
+            "Proxy-Authorization",
+            "TE",
+            "Trailer",
+            "Transfer-Encoding",
+            "Connection",
+            "Upgrade",
+            "HTTP2-Settings",
+        ] {
+            check(name, true);
+        }
+        check("Accept", false);
+        check("Content-Length", false);
     }
 
     #[test]
