@@ -206,13 +206,13 @@ fn b56_c6_many_reloads_of_a_large_pool_leave_tunnels_alone_and_no_memory_behind(
     };
     let pid = gateway.pid();
     let mut tunnels = vec![tunnel(&gateway, 0)];
-    let mut before = gateway.footprint();
+    let mut memory = Vec::new();
     for n in 1..=RELOADS {
         gateway.change(&file(n));
         if n <= WITH_TUNNELS {
             tunnels.push(tunnel(&gateway, n));
-            before = gateway.footprint();
         }
+        memory.push(gateway.footprint().memory);
         for tunnel in &mut tunnels {
             tunnel.send("ping");
             assert_eq!(tunnel.bytes(4), b"ping", "after {n} reloads");
@@ -221,5 +221,8 @@ fn b56_c6_many_reloads_of_a_large_pool_leave_tunnels_alone_and_no_memory_behind(
     assert_eq!(gateway.pid(), pid);
     assert!(gateway.running());
     rig::eventually("tunnels let go of what they began with", || (snapshots(&gateway) < 1.5).then_some(()));
-    assert_no_growth(&gateway, before.memory);
+    // One more configuration comes and goes with each reload: what stays is the least there was in a while.
+    let most_before = memory[4..14].iter().max().unwrap();
+    let least_after = memory[memory.len() - 5..].iter().min().unwrap();
+    assert!(*least_after < most_before + GROWTH, "{least_after} bytes, and {most_before} bytes before");
 }

@@ -25,7 +25,7 @@ pub(crate) fn h2c(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
 
 /// Sends so many bytes of the pattern; `sent` counts along.
 pub(crate) fn h2c_upload(to: SocketAddr, target: &str, size: u64, sent: &AtomicU64) -> Answer {
-    within(PATIENCE * 5, async {
+    within(PATIENCE * 6, async {
         let head = head(&Ask::new("PUT", target));
         let (answer, mut body) = connect(to).await.ready().await.unwrap().send_request(head, false).unwrap();
         let mut pattern = Pattern::new();
@@ -54,7 +54,7 @@ async fn room(body: &mut SendStream<Bytes>) -> Result<u64, h2::Error> {
 /// Reads an answer that is the pattern; `stop` is asked, with what was read so far, before room is made for more, and
 /// is free to wait. Answers how many bytes there were.
 pub(crate) fn h2c_download(to: SocketAddr, target: &str, mut stop: impl FnMut(u64)) -> u64 {
-    within(PATIENCE * 5, async {
+    within(PATIENCE * 6, async {
         let head = head(&Ask::get(target));
         let (answer, _) = connect(to).await.ready().await.unwrap().send_request(head, true).unwrap();
         let mut body = answer.await.unwrap().into_body();
