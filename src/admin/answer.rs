@@ -5,8 +5,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Gateway;
-use crate::lifecycle::{ReloadAsk, ReloadOutcome};
+use super::{Gateway, query};
+use crate::lifecycle::ReloadOutcome;
 
 /// Where a question came in.
 #[derive(Debug, Clone, Copy)]
@@ -104,10 +104,14 @@ fn page(gateway: &Gateway, path: &str) -> Answer {
 }
 
 async fn reload(gateway: &Gateway, query: &str) -> Answer {
-    let keep_process = query.split('&').any(|pair| matches!(pair, "keep_process" | "keep_process=true"));
-    let outcome = (gateway.reload)(ReloadAsk { keep_process }).await;
+    let ask = match query::reload(query) {
+        Ok(ask) => ask,
+        Err(why) => return Answer::text(400, &why),
+    };
+    let outcome = (gateway.reload)(ask).await;
     let status = match outcome {
         ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) => 200,
+        ReloadOutcome::Guarded { .. } => 409,
         ReloadOutcome::Refused { .. } => 422,
         ReloadOutcome::Failed { .. } => 503,
     };
@@ -148,6 +152,8 @@ fn names_this_host(host: &str, local: IpAddr) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use indexmap::IndexMap;
+
     use super::*;
     use crate::lifecycle::InForce;
 
@@ -160,6 +166,8 @@ mod tests {
             reload: Arc::new(|ask| {
                 let outcome = if ask.keep_process {
                     ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
+                } else if ask.allow_moved.is_some() {
+                    ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
                 } else {
                     ReloadOutcome::Applied(InForce::default())
                 };
@@ -206,7 +214,9 @@ mod tests {
     #[test]
     fn a_reload_is_answered_as_it_ended() {
         assert_eq!(status(&local("POST", "/reload")), 200);
-        assert_eq!(status(&Question { query: "keep_process=true", ..local("POST", "/reload") }), 422);
+        for (query, expected) in [("keep_process=true", 422), ("allow_moved=1%25", 409), ("allow_moved=much", 400)] {
+            assert_eq!(status(&Question { query, ..local("POST", "/reload") }), expected, "{query}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! ([`Gateway`]), so that this room neither knows who is ready nor who writes snapshots.
 
 mod answer;
+mod query;
 mod serve;
 mod socket;
 mod status;

@@ -2,14 +2,17 @@
 //!
 //! A key is hashed once ([`hash`]); everything else about its place follows from that number and from the names
 //! and weights of the pool: the [`ring`] says who owns it and who comes next, [`moved()`] what a change of the pool
-//! moves. Nothing here knows health, load or configuration, so equal pools place keys equally on every replica.
+//! moves, [`step`] how far it may go at once. Nothing here knows health, load or configuration, so equal pools place keys
+//! equally on every replica.
 
 pub mod least;
 pub mod moved;
 pub mod ring;
+pub mod step;
 
 pub use moved::{Moved, moved};
 pub use ring::Ring;
+pub use step::{Edit, Scale, Step};
 
 /// The place of a key on the hash circle: its CRC-32, as nginx's `hash … consistent` takes it.
 pub fn hash(key: &[u8]) -> u32 {

@@ -41,6 +41,14 @@ pub struct Shares {
     pub after: f64,
 }
 
+impl Moved {
+    /// The part that moves, without what goes away from origins that `free` names.
+    pub fn but_from(&self, free: impl Fn(&str) -> bool) -> f64 {
+        let given_up: f64 = self.pairs.iter().filter(|pair| free(&pair.from)).map(|pair| pair.share).sum();
+        (self.ratio - given_up).max(0.0)
+    }
+}
+
 /// Compares the ring `before` a change with the one `after` it. Nothing moves from or to a ring without points.
 pub fn moved(before: &Ring, after: &Ring) -> Moved {
     let shares = shares(before, after);
@@ -164,6 +172,15 @@ mod tests {
         let moved = moved(&ring(&[("a:1", 1), ("b:1", 1), ("c:1", 1)]), &ring(&[("a:1", 1), ("b:1", 1)]));
         assert_eq!(moved.ratio, moved.shares["c:1"].before);
         assert!(moved.pairs.iter().all(|pair| pair.from == "c:1"));
+    }
+
+    #[test]
+    fn what_goes_away_from_some_can_be_left_out() {
+        let (before, after) = (ring(&[("a:1", 1), ("b:1", 1), ("c:1", 1)]), ring(&[("c:1", 1), ("d:1", 1)]));
+        let moved = moved(&before, &after);
+        let but_a = moved.but_from(|name| name == "a:1");
+        assert!((moved.ratio - but_a - moved.shares["a:1"].before).abs() < 1e-9, "{but_a} of {}", moved.ratio);
+        assert_eq!((moved.but_from(|_| false), moved.but_from(|_| true)), (moved.ratio, 0.0));
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(crate) enum Exit {
     Failed,
     /// The command line asks for what cannot be.
     Misused,
+    /// A guard refuses it.
+    Refused,
     /// A signal ended it.
     Stopped,
 }
@@ -93,6 +95,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => Self::SUCCESS,
             Exit::Failed => Self::FAILURE,
             Exit::Misused => Self::from(2),
+            Exit::Refused => Self::from(3),
             Exit::Stopped => Self::from(130),
         }
     }

@@ -29,6 +29,7 @@ use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
 use crate::proxy::wire::Limits;
 use crate::proxy::{Gateway, unheard};
+use crate::snapshot::guard::Trail;
 use crate::snapshot::{ClientLimits, Snapshot, Store};
 
 /// Runs the gateway
@@ -127,7 +128,8 @@ impl Start {
             let prober = prober.clone();
             move || prober.ring()
         });
-        reload::Reloader { file, store, metrics, published }.start(wishes)?;
+        let trail = Trail::default();
+        reload::Reloader { file, store, metrics, published, trail }.start(wishes)?;
         let work = vec![
             ("resolver", probing::resolve_names(prober.clone(), self.store.clone())),
             ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),

@@ -7,6 +7,7 @@ pub mod default;
 mod each;
 mod fault;
 mod file;
+mod guard;
 mod health;
 mod http_words;
 mod later;

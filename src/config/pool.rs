@@ -13,6 +13,7 @@ use super::units::{Duration, Off, Percent, Rate, time_above_zero};
 use super::written::{Written, choices, unknown_word, written};
 
 pub use super::args::Args;
+pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
 pub use super::origin::Origin;
@@ -41,6 +42,8 @@ pub struct Pool {
     pub retry_budget: RetryBudget,
     /// Probes, and what follows from them.
     pub health: Health,
+    /// What a change of the pool may do.
+    pub guard: Off<Guard>,
 }
 
 /// The `balance` section.

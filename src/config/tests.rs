@@ -84,7 +84,7 @@ fn what_comes_later_is_refused_unless_it_is_off() {
     let not_yet: Vec<_> = said(WHOLE_CONTRACT).into_iter().filter(|line| line.contains(later::FOUND)).collect();
     let keys: BTreeSet<_> =
         not_yet.iter().map(|line| line.split(": ").nth(1).unwrap().rsplit('.').next().unwrap()).collect();
-    for key in ["guard", "slow_start", "tls", "trusted_proxies", "split", "mirror", "rewrite"] {
+    for key in ["latency", "slow_start", "tls", "trusted_proxies", "split", "mirror", "rewrite"] {
         assert!(keys.contains(key), "{key} is missing in {keys:?}");
     }
     // Nothing else is wrong with the contract.
@@ -141,7 +141,7 @@ fn a_key_with_nothing_behind_it_is_as_if_left_out() {
 #[test]
 fn a_mistake_hides_no_other() {
     let of_types =
-        ["protocol: htp1", "args: 5", "balence: {}", "retry_budget: { ratio: x }", "guard: { max_moved: 1% }"];
+        ["protocol: htp1", "args: 5", "balence: {}", "retry_budget: { ratio: x }", "guard: { max_moved: 1 }"];
     let of_sense = "timeouts: { connect: 9s, read: 2s }\n    origins: [a, a]";
     for wrong in of_types {
         let said = said(&with_pool(&format!(

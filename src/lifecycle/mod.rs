@@ -6,6 +6,7 @@
 mod descriptors;
 mod difference;
 mod leave;
+mod movement;
 mod outcome;
 pub mod probing;
 mod readiness;
@@ -15,6 +16,7 @@ pub mod signals;
 
 pub use descriptors::{max_connections, raise};
 pub use leave::Leave;
+pub use movement::Movement;
 pub use outcome::{InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;
 pub use server::{Work, serve};

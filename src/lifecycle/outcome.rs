@@ -3,17 +3,21 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use super::movement::Movement;
+use crate::config::units::Percent;
 use crate::config::{Mistake, Report, Severity};
 
 /// What is asked of a reload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReloadAsk {
     /// Apply all but a changed `process` section instead of refusing the file.
     pub keep_process: bool,
+    /// This once so much may move, whatever `guard.max_moved` of any pool says.
+    pub allow_moved: Option<Percent>,
 }
 
 /// How it ended; serialises to the JSON that is answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "result", rename_all = "lowercase")]
 pub enum ReloadOutcome {
     /// The file is in force.
@@ -25,6 +29,14 @@ pub enum ReloadOutcome {
         /// Every error in the file.
         mistakes: Vec<Mistake>,
         /// Warnings beside them.
+        warnings: Vec<Mistake>,
+    },
+    /// A guard does not let it pass, and nothing changed.
+    #[serde(rename = "refused")]
+    Guarded {
+        /// What it would move, by pool; a pool that is named here is one whose guard refuses.
+        pools: IndexMap<String, Movement>,
+        /// What the file could do better.
         warnings: Vec<Mistake>,
     },
     /// Nobody could try: the process is leaving.
@@ -62,7 +74,7 @@ impl ReloadOutcome {
         match self {
             Self::Applied(_) => "applied",
             Self::Unchanged(_) => "unchanged",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. } | Self::Guarded { .. } => "refused",
             Self::Failed { .. } => "failed",
         }
     }

@@ -15,10 +15,12 @@ use indexmap::IndexMap;
 use tokio::sync::{mpsc, oneshot};
 
 use super::difference::changed;
+use super::movement::Movement;
 use super::outcome::{InForce, ReloadAsk, ReloadOutcome};
 use crate::config::{self, Loaded, Mistake, Report, Severity};
 use crate::health::Verdict;
 use crate::observe::Metrics;
+use crate::snapshot::guard::Trail;
 use crate::snapshot::{Snapshot, Store};
 
 /// Where wishes to reload are sent.
@@ -69,6 +71,8 @@ pub struct Reloader {
     pub metrics: Metrics,
     /// Told when another configuration came into force.
     pub published: Box<dyn Fn() + Send>,
+    /// Where keys were before.
+    pub trail: Trail,
 }
 
 impl Reloader {
@@ -76,7 +80,7 @@ impl Reloader {
     ///
     /// # Errors
     /// No thread is to be had.
-    pub fn start(self, wishes: Wishes) -> io::Result<()> {
+    pub fn start(mut self, wishes: Wishes) -> io::Result<()> {
         let grant = move |ask| {
             // a defect in one reload must not make all later ones impossible
             let ended = catch_unwind(AssertUnwindSafe(|| self.reload(ask)));
@@ -88,7 +92,7 @@ impl Reloader {
     }
 
     /// One reload.
-    fn reload(&self, ask: ReloadAsk) -> ReloadOutcome {
+    fn reload(&mut self, ask: ReloadAsk) -> ReloadOutcome {
         let Some(file) = &self.file else {
             return ReloadOutcome::Failed { why: "started without a file, so there is nothing to reload".to_owned() };
         };
@@ -109,8 +113,16 @@ impl Reloader {
             return ReloadOutcome::refused(takes_an_upgrade(&fixed, &loaded, file.display().to_string()));
         }
         let next = next.read_from(&loaded).under_the_process_of(&old);
+        let allowed = ask.allow_moved.map(|allowed| allowed.ratio());
+        let judged = self.trail.judge(&old, &next, allowed, now).into_iter();
+        let pools: IndexMap<_, _> =
+            judged.filter(|(_, judgement)| judgement.refuses()).map(|(name, one)| (name, Movement::of(one))).collect();
+        if !pools.is_empty() {
+            return ReloadOutcome::Guarded { pools, warnings: loaded.warnings };
+        }
         let differences = differences.into_iter().filter(|path| !is_fixed(path)).collect();
         let ended = ReloadOutcome::Applied(in_force(&next, differences, loaded.warnings));
+        self.trail.left(&old, &next, now);
         self.store.publish(next);
         (self.published)();
         ended
@@ -134,6 +146,11 @@ impl Reloader {
                 log::error!("reload refused, nothing changed: {} mistake{plural}", mistakes.len());
                 (true, warnings)
             }
+            ReloadOutcome::Guarded { pools, warnings } => {
+                pools.iter().for_each(|(pool, movement)| log::error!("pool {pool}: {movement}"));
+                log::error!("reload refused, nothing changed: more moves than guard.max_moved allows");
+                (true, warnings)
+            }
             ReloadOutcome::Failed { why } => return log::error!("reload failed, nothing changed: {why}"),
         };
         warn(warnings);
@@ -151,18 +168,18 @@ pub fn warn(warnings: &[Mistake]) {
 }
 
 /// Grants wishes until nobody can have one any more.
-fn grant_all(Wishes(mut wishes): Wishes, grant: impl Fn(ReloadAsk) -> ReloadOutcome) {
+fn grant_all(Wishes(mut wishes): Wishes, mut grant: impl FnMut(ReloadAsk) -> ReloadOutcome) {
     while let Some(first) = wishes.blocking_recv() {
         let mut all = vec![first];
         while let Ok(more) = wishes.try_recv() {
             all.push(more);
         }
-        let (keep, plain): (Vec<_>, Vec<_>) = all.into_iter().partition(|wish| wish.ask.keep_process);
-        for alike in [plain, keep] {
-            let Some(first) = alike.first() else { continue };
-            let ended = grant(first.ask);
+        while let Some(ask) = all.first().map(|wish| wish.ask) {
+            let (alike, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|wish| wish.ask == ask);
+            let ended = grant(ask);
             // whoever does not wait any more is not told
             alike.into_iter().filter_map(|wish| wish.answer).for_each(|answer| drop(answer.send(ended.clone())));
+            all = rest;
         }
     }
 }
@@ -214,8 +231,9 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::config::units::Percent;
 
-    const KEEP: ReloadAsk = ReloadAsk { keep_process: true };
+    const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None };
 
     #[test]
     fn wishes_that_come_while_one_is_granted_are_granted_together() {
@@ -266,7 +284,7 @@ mod tests {
         let compile = |config: &config::Config| Snapshot::compile(config, None, &metrics, Instant::now());
         let (loaded, snapshot) = config::load_with(file, compile).unwrap();
         let store = Arc::new(Store::new(snapshot.read_from(&loaded)));
-        Reloader { file: Some(file.to_owned()), store, metrics, published: Box::new(|| ()) }
+        Reloader { file: Some(file.to_owned()), store, metrics, published: Box::new(|| ()), trail: Trail::default() }
     }
 
     fn text(listener: &str, origins: &str) -> String {
@@ -280,7 +298,7 @@ mod tests {
         let file = folder.path().join("moorgate.yaml");
         let write = |text: &str| std::fs::write(&file, text).unwrap();
         write(&text("127.0.0.1:80", "[\"10.0.0.1:80\"]"));
-        let reloader = started(&file);
+        let mut reloader = started(&file);
         assert_eq!(reloader.reload(ReloadAsk::default()).word(), "unchanged");
 
         write(&text("127.0.0.1:80", "[\"10.0.0.1:80\", \"10.0.0.2:80\"]"));
@@ -307,11 +325,34 @@ mod tests {
     }
 
     #[test]
+    fn c3_a_guard_refuses_until_as_much_is_allowed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("moorgate.yaml");
+        let write = |origins: &str| {
+            let guarded = format!("{origins}\n    guard: {{ max_moved: 20% }}");
+            std::fs::write(&file, text("127.0.0.1:80", &guarded)).unwrap();
+        };
+        write("[a, b]");
+        let mut reloader = started(&file);
+        write("[a, b, c]");
+        let ReloadOutcome::Guarded { pools, .. } = reloader.reload(ReloadAsk::default()) else { panic!("passed") };
+        assert_eq!(pools.keys().collect::<Vec<_>>(), ["p"]);
+        assert_eq!(reloader.store.load().version(), 1);
+        let allowed = |percent| ReloadAsk { allow_moved: Some(Percent(percent)), ..ReloadAsk::default() };
+        assert_eq!(reloader.reload(allowed(1.0)).word(), "refused");
+        assert_eq!(reloader.reload(allowed(60.0)).word(), "applied");
+        write("[a, b]");
+        assert_eq!(reloader.reload(ReloadAsk::default()).word(), "applied", "back to where keys were");
+        write("[a, b, c]");
+        assert_eq!(reloader.reload(ReloadAsk::default()).word(), "refused", "that was once");
+    }
+
+    #[test]
     fn without_a_file_there_is_nothing_to_reload() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
         std::fs::write(&file, text("127.0.0.1:80", "[\"10.0.0.1:80\"]")).unwrap();
-        let reloader = Reloader { file: None, ..started(&file) };
+        let mut reloader = Reloader { file: None, ..started(&file) };
         let ended = reloader.reload(ReloadAsk::default());
         reloader.tell(&ended);
         assert!(reloader.metrics.encode().unwrap().contains("moorgate_reloads_total{result=\"failed\"} 1"));

@@ -126,10 +126,14 @@ impl Pool {
         &self.fingerprint
     }
 
+    /// How keys are made, in words that are equal where keys are.
+    pub fn keying(&self) -> [String; 3] {
+        [self.key.text().to_owned(), self.key.args_text(), self.key.on_missing_text().to_owned()]
+    }
+
     /// Are keys made the same way here and in `other`? If not, all of them move.
     pub fn keys_as(&self, other: &Self) -> bool {
-        let texts = |pool: &Self| [pool.key.text(), pool.key.on_missing_text()].map(str::to_owned);
-        texts(self) == texts(other) && self.key.args_text() == other.key.args_text()
+        self.keying() == other.keying()
     }
 
     /// Its origins as they are probed and judged.
@@ -275,6 +279,7 @@ mod tests {
             },
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
+            guard: Off::Off,
         }
     }
 

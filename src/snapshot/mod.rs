@@ -5,6 +5,7 @@
 //! name. Requests pin the snapshot they began with and give it up when their answer's header is out ([`RouteTail`] and
 //! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
 
+pub mod guard;
 mod store;
 
 use std::collections::HashMap;

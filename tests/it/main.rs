@@ -19,6 +19,7 @@ mod drains;
 mod forwarding;
 mod golden;
 mod how_many_may_be_out;
+mod guards;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;

@@ -1,0 +1,380 @@
+//! Does a change of a pool move more than its guard allows? Rule C3.
+//!
+//! What counts is the exact part of the hash circle whose owner differs between two rings as configured: no sample, no
+//! load, and of what is learned only that an origin nobody may use gives up nothing. A [`Trail`] remembers where keys
+//! were ten minutes ago, so that many small steps are held to what they are together. The clock is an argument.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+
+use super::Snapshot;
+use crate::balance::step::greatest;
+use crate::balance::{Moved, Ring, Scale, Step, moved};
+use crate::config::units::Off;
+use crate::pool::Pool;
+
+/// Changes within this time count as one.
+const TOGETHER: Duration = Duration::from_secs(600);
+
+/// Places of one pool that are remembered at most; beyond that the older of two stands for both.
+const PLACES: usize = 64;
+
+/// What the guard of a pool says of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The part of the circle that counts as moved; all of it when keys are made in another way.
+    pub moved: f64,
+    /// The most that may.
+    pub max_moved: f64,
+    /// The greatest step towards the new pool that would pass, when the whole does not and there is one.
+    pub step: Option<Step>,
+    /// From whom to whom, whether it counts or not.
+    pub circle: Moved,
+}
+
+impl Judgement {
+    /// Is the change refused?
+    pub fn refuses(&self) -> bool {
+        self.moved > self.max_moved
+    }
+}
+
+/// What the guard that `after` has for `pool` says of the change, as if nothing had changed before it and every origin
+/// were well; `None` without a guard, and for a pool that is new or gone.
+pub fn judge(before: &Snapshot, after: &Snapshot, pool: &str) -> Option<Judgement> {
+    let max_moved = limit(after, pool)?;
+    let (old, new) = (&before.named(pool)?.pool, &after.named(pool)?.pool);
+    Some(Change { old, new, past: None, free: &HashSet::new() }.judge(max_moved))
+}
+
+/// Where the keys of each pool were, as far back as it matters.
+#[derive(Debug, Default)]
+pub struct Trail(HashMap<Arc<str>, Past>);
+
+/// The past of one pool, the oldest first.
+#[derive(Debug, Default)]
+struct Past {
+    places: Vec<(Instant, Place)>,
+    /// Origins that were out when they were removed, and when that was.
+    out: Vec<(Instant, Arc<str>)>,
+}
+
+/// Where keys were: all that it takes to know.
+#[derive(Debug)]
+struct Place {
+    keying: [String; 3],
+    members: Vec<(Arc<str>, u32)>,
+}
+
+impl Trail {
+    /// The judgements of all pools with a guard whose placement `after` changes, in the order of the file. `allowed`
+    /// stands in for `max_moved` of each, once.
+    pub fn judge(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        allowed: Option<f64>,
+        now: Instant,
+    ) -> IndexMap<String, Judgement> {
+        let judged = after.upstreams().iter().filter_map(|upstream| {
+            let (new, name) = (&upstream.pool, upstream.pool.name());
+            let (old, limit) = (&before.named(name)?.pool, limit(after, name)?);
+            if old.fingerprint() == new.fingerprint() {
+                return None;
+            }
+            let past = self.0.get(name);
+            let free = out(old).chain(past.iter().flat_map(|past| past.removed(now))).collect();
+            let change = Change { old, new, past: past.and_then(|past| past.place(now)), free: &free };
+            Some((name.to_string(), change.judge(allowed.unwrap_or(limit))))
+        });
+        judged.collect()
+    }
+
+    /// `before` gave way to `after` now, for whatever reason.
+    pub fn left(&mut self, before: &Snapshot, after: &Snapshot, now: Instant) {
+        self.0.retain(|_, past| past.forget(now));
+        for upstream in before.upstreams() {
+            let (old, name) = (&upstream.pool, upstream.pool.name());
+            let new = after.named(name).map(|upstream| &upstream.pool);
+            if new.is_none_or(|new| new.fingerprint() != old.fingerprint()) {
+                self.0.entry(Arc::clone(name)).or_default().left(old, new, now);
+            }
+        }
+    }
+}
+
+impl Past {
+    /// Where keys were ten minutes ago, if not where they are now.
+    fn place(&self, now: Instant) -> Option<&Place> {
+        self.places.iter().find(|(until, _)| is_recent(*until, now)).map(|(_, place)| place)
+    }
+
+    fn removed(&self, now: Instant) -> impl Iterator<Item = &str> {
+        self.out.iter().filter(move |(when, _)| is_recent(*when, now)).map(|(_, name)| &**name)
+    }
+
+    /// Answers whether anything is left.
+    fn forget(&mut self, now: Instant) -> bool {
+        self.places.retain(|(until, _)| is_recent(*until, now));
+        self.out.retain(|(when, _)| is_recent(*when, now));
+        !self.places.is_empty()
+    }
+
+    fn left(&mut self, old: &Pool, new: Option<&Pool>, now: Instant) {
+        let kept: HashSet<&str> = new.into_iter().flat_map(Pool::members).map(|member| &**member.name()).collect();
+        let gone = out(old).filter(|name| !kept.contains(name)).map(|name| (now, Arc::from(name)));
+        self.out.extend(gone);
+        let is_full = self.places.len() >= PLACES;
+        match self.places.last_mut() {
+            Some((until, _)) if is_full => *until = now,
+            _ => self.places.push((now, Place::of(old))),
+        }
+    }
+}
+
+impl Place {
+    fn of(pool: &Pool) -> Self {
+        let members = pool.members().iter().map(|member| (Arc::clone(member.name()), member.weight()));
+        Self { keying: pool.keying(), members: members.collect() }
+    }
+
+    fn ring(&self) -> Ring {
+        Ring::new(&self.members.iter().map(|(name, weight)| (&**name, *weight)).collect::<Vec<_>>())
+    }
+}
+
+fn is_recent(then: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(then) < TOGETHER
+}
+
+/// Origins that nobody may use: what they own is somebody else's now, and stays so when they go.
+fn out(pool: &Pool) -> impl Iterator<Item = &str> {
+    pool.members().iter().filter(|member| !member.origin().verdict().usable()).map(|member| &**member.name())
+}
+
+fn limit(after: &Snapshot, pool: &str) -> Option<f64> {
+    match after.config().pools.get(pool)?.guard {
+        Off::On(guard) => Some(guard.max_moved.ratio()),
+        Off::Off => None,
+    }
+}
+
+/// A change of one pool.
+struct Change<'a> {
+    old: &'a Pool,
+    new: &'a Pool,
+    /// Where it starts from, if not from `old`.
+    past: Option<&'a Place>,
+    /// Origins that give up nothing.
+    free: &'a HashSet<&'a str>,
+}
+
+impl Change<'_> {
+    fn judge(&self, max_moved: f64) -> Judgement {
+        let past = self.past.map(Place::ring);
+        let scale = Scale { start: past.as_ref().unwrap_or(self.old.ring()), free: self.free };
+        let circle = moved(scale.start, self.new.ring());
+        let keying = self.past.map_or_else(|| self.old.keying(), |past| past.keying.clone());
+        if keying != self.new.keying() {
+            return Judgement { moved: 1.0, max_moved, step: None, circle };
+        }
+        let counted = circle.but_from(|name| self.free.contains(name));
+        let step = (counted > max_moved).then(|| greatest(&weights(self.old), &weights(self.new), max_moved, scale));
+        Judgement { moved: counted, max_moved, step: step.flatten(), circle }
+    }
+}
+
+fn weights(pool: &Pool) -> Vec<(&str, u32)> {
+    pool.members().iter().map(|member| (&**member.name(), member.weight())).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::health::Verdict;
+    use crate::observe::Metrics;
+
+    fn snapshot(pools: &str, before: Option<&Snapshot>) -> Snapshot {
+        let text = format!("version: 1\nprocess: {{ listeners: [ {{ address: 127.0.0.1:0 }} ] }}\n{pools}\n");
+        let metrics = Metrics::new().unwrap();
+        let compile = |config: &config::Config| Snapshot::compile(config, before, &metrics, Instant::now());
+        config::parse_with("f", &text, compile).unwrap_or_else(|report| panic!("{report}")).1
+    }
+
+    /// A pool `p` of so many origins, with further keys.
+    fn pool(more: &str, origins: std::ops::Range<u32>) -> String {
+        let origins: Vec<String> = origins.map(|n| format!("\"10.0.0.{n}:80\"")).collect();
+        let all = "routes: [ { pool: p } ]";
+        format!("pools: {{ p: {{ {more} origins: [{}] }} }}\n{all}", origins.join(", "))
+    }
+
+    const HALF: &str = "guard: { max_moved: 50% },";
+    const FIFTH: &str = "guard: { max_moved: 20% },";
+    /// Two newcomers beside eight, and no third one.
+    const STEPS: &str = "guard: { max_moved: 22% },";
+
+    fn ask(trail: &Trail, before: &Snapshot, after: &str, now: Instant) -> Option<Judgement> {
+        trail.judge(before, &snapshot(after, Some(before)), None, now).swap_remove("p")
+    }
+
+    fn minutes(n: u64) -> Duration {
+        Duration::from_secs(60 * n)
+    }
+
+    #[test]
+    fn c3_a_change_above_max_moved_is_refused_and_told_the_greatest_step() {
+        let before = snapshot(&pool("", 0..8), None);
+        let told = ask(&Trail::default(), &before, &pool(FIFTH, 0..12), Instant::now()).unwrap();
+        assert!(told.refuses() && (0.25..0.42).contains(&told.moved), "{}", told.moved);
+        assert!((told.circle.least_possible - told.moved).abs() < 1e-9, "only newcomers take keys");
+        let step = told.step.unwrap();
+        assert!((0.05..=0.2).contains(&step.moved), "{}", step.moved);
+        assert!(step.edits.iter().all(|edit| (edit.from, edit.to) == (0, 1)), "{:?}", step.edits);
+        assert!(!ask(&Trail::default(), &before, &pool(HALF, 0..12), Instant::now()).unwrap().refuses());
+    }
+
+    #[test]
+    fn c3_what_is_allowed_once_stands_in_for_every_guard() {
+        let before = snapshot(&pool("", 0..8), None);
+        let after = snapshot(&pool(FIFTH, 0..12), Some(&before));
+        let judged = |allowed| Trail::default().judge(&before, &after, allowed, Instant::now()).swap_remove("p");
+        assert!(judged(None).unwrap().refuses() && !judged(Some(0.6)).unwrap().refuses());
+        assert!(judged(Some(0.1)).unwrap().refuses());
+    }
+
+    #[test]
+    fn c3_a_change_in_how_keys_are_made_counts_as_everything_and_no_step_helps() {
+        let before = snapshot(&pool("", 0..2), None);
+        for how in
+            ["balance: { key: \"{path}\" },", "args: { keep: [id] },", "balance: { on_missing: \"{client_ip}\" },"]
+        {
+            let after = pool(&format!("guard: {{ max_moved: 99% }}, {how}"), 0..2);
+            let told = ask(&Trail::default(), &before, &after, Instant::now()).unwrap();
+            assert_eq!((told.refuses(), told.moved, &told.step), (true, 1.0, &None), "{how}");
+        }
+    }
+
+    #[test]
+    fn c3_only_a_change_of_placement_in_a_guarded_pool_that_was_there_is_judged() {
+        let before = snapshot(&pool(FIFTH, 0..4), None);
+        let now = Instant::now();
+        let asked = |after: &str| ask(&Trail::default(), &before, after, now);
+        assert_eq!(asked(&pool("", 0..2)), None, "no guard");
+        assert_eq!(asked(&pool(&format!("{FIFTH} timeouts: {{ read: 5s }},"), 0..4)), None, "no change of placement");
+        assert_eq!(asked(&pool(FIFTH, 0..4).replace(" p: {", " q: {").replace("pool: p", "pool: q")), None, "new");
+    }
+
+    #[test]
+    fn c3_small_steps_add_up_for_ten_minutes() {
+        let (start, mut trail) = (Instant::now(), Trail::default());
+        let sizes = [8_u32, 9, 10];
+        let snapshots: Vec<Snapshot> = sizes.iter().map(|size| snapshot(&pool(STEPS, 0..*size), None)).collect();
+        for (step, pair) in snapshots.windows(2).enumerate() {
+            let [before, after] = pair else { unreachable!() };
+            let now = start + minutes(4 * step as u64);
+            let judged = trail.judge(before, after, None, now).swap_remove("p").unwrap();
+            assert!(!judged.refuses(), "step {step} moves {}", judged.moved);
+            trail.left(before, after, now);
+        }
+        let (ten, eleven) = (&snapshots[2], pool(STEPS, 0..11));
+        let third = ask(&trail, ten, &eleven, start + minutes(9)).unwrap();
+        assert!(third.refuses() && third.step.is_none(), "three of eleven are new: {}", third.moved);
+        let back = ask(&trail, ten, &pool(STEPS, 0..8), start + minutes(9)).unwrap();
+        assert_eq!(back.moved, 0.0, "back to where keys were");
+        let later = ask(&trail, ten, &eleven, start + minutes(11)).unwrap();
+        assert!(!later.refuses() && later.moved < third.moved, "the first step is forgotten: {}", later.moved);
+        let alone = ask(&trail, ten, &eleven, start + minutes(15)).unwrap();
+        assert_eq!(alone, ask(&Trail::default(), ten, &eleven, start).unwrap(), "and so is the second");
+    }
+
+    #[test]
+    fn c3_after_a_step_that_was_allowed_what_moves_nothing_still_passes() {
+        let (now, mut trail) = (Instant::now(), Trail::default());
+        let (before, after) = (snapshot(&pool(FIFTH, 0..4), None), snapshot(&pool(FIFTH, 0..8), None));
+        trail.left(&before, &after, now);
+        assert_eq!(ask(&trail, &after, &pool(&format!("{FIFTH} protocol: h2c,"), 0..8), now), None);
+        assert!(ask(&trail, &after, &pool(FIFTH, 0..9), now).unwrap().refuses());
+    }
+
+    #[test]
+    fn c3_what_nobody_may_use_gives_up_nothing() {
+        let before = snapshot(&pool(FIFTH, 0..4), None);
+        let take_out = |number: usize| {
+            before.upstreams()[0].pool.members()[number].origin().health().publish(Verdict::Down);
+        };
+        let (start, mut trail) = (Instant::now(), Trail::default());
+        assert!(ask(&trail, &before, &pool(FIFTH, 2..4), start).unwrap().refuses());
+        take_out(0);
+        let one = ask(&trail, &before, &pool(FIFTH, 2..4), start).unwrap();
+        let step = one.step.as_ref().map(|step| step.edits[0].name.as_str());
+        assert!(one.refuses() && step == Some("10.0.0.0:80"), "the other one has keys: {one:?}");
+        take_out(1);
+        let both = ask(&trail, &before, &pool(FIFTH, 2..4), start).unwrap();
+        assert!((both.moved, both.refuses()) == (0.0, false) && both.circle.ratio > 0.2, "{both:?}");
+        let after = snapshot(&pool(FIFTH, 2..4), Some(&before));
+        trail.left(&before, &after, start);
+        let grown = ask(&trail, &after, &pool("guard: { max_moved: 99% },", 2..5), start + minutes(5)).unwrap();
+        let alone = ask(&Trail::default(), &after, &pool("guard: { max_moved: 99% },", 2..5), start).unwrap();
+        assert!(grown.moved <= alone.moved, "they were out when they went: {} of {}", grown.moved, alone.moved);
+    }
+
+    #[test]
+    fn a_plan_is_judged_as_if_all_were_well() {
+        let before = snapshot(&pool("", 0..4), None);
+        before.upstreams()[0].pool.members()[0].origin().health().publish(Verdict::Down);
+        let after = snapshot(&pool(FIFTH, 1..4), None);
+        assert!(judge(&before, &after, "p").unwrap().refuses());
+        assert_eq!(judge(&before, &snapshot(&pool("", 1..4), None), "p"), None);
+        assert_eq!(judge(&before, &after, "q"), None);
+    }
+
+    #[test]
+    fn places_beyond_the_bound_are_merged_into_the_older_one() {
+        let (start, mut trail) = (Instant::now(), Trail::default());
+        let sides = [snapshot(&pool("", 0..2), None), snapshot(&pool("", 0..3), None)];
+        for n in 0..500_u64 {
+            let (from, to) = (&sides[n as usize % 2], &sides[(n as usize + 1) % 2]);
+            trail.left(from, to, start + Duration::from_secs(n));
+        }
+        let past = &trail.0["p"];
+        assert!(past.places.len() <= PLACES && past.places.is_sorted_by_key(|(until, _)| *until));
+        assert_eq!(past.places.last().map(|(until, _)| *until), Some(start + Duration::from_secs(499)));
+        trail.left(&sides[0], &sides[0], start + minutes(60));
+        assert!(trail.0.is_empty(), "and forgotten in time");
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A past of places, each with the seconds it was left before now.
+    fn past() -> impl Strategy<Value = Vec<u64>> {
+        proptest::collection::vec(0_u64..2000, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+        fn the_place_of_ten_minutes_ago_is_the_first_one_left_since(ages in past()) {
+            let now = Instant::now() + Duration::from_secs(4000);
+            let mut ages = ages;
+            ages.sort_unstable_by(|a, b| b.cmp(a));
+            let place = |age: &u64| Place { keying: [age.to_string(), String::new(), String::new()], members: Vec::new() };
+            let mut past = Past::default();
+            past.places.extend(ages.iter().map(|age| (now - Duration::from_secs(*age), place(age))));
+            let found = |past: &Past| past.place(now).map(|place| place.keying[0].clone());
+            let expected = ages.iter().find(|age| **age < TOGETHER.as_secs()).map(u64::to_string);
+            prop_assert_eq!(found(&past), expected.clone());
+            let left = past.forget(now);
+            prop_assert_eq!((found(&past), left), (expected.clone(), expected.is_some()));
+        }
+    }
+}
