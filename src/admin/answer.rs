@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Gateway, query};
-use crate::lifecycle::ReloadOutcome;
+use crate::lifecycle::{ReloadOutcome, Wish};
 
 /// Where a question came in.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// Answers a question, running the reload it may ask for.
+/// Answers a question, granting the wish it may hold.
 pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer {
     if question.method == "POST" && (question.origin || question.is_foreign()) {
         return Answer::text(403, "a web page may not do this");
@@ -76,9 +76,13 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     match question.path {
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
-        "/reload" if question.method != "POST" => not_allowed("POST"),
-        "/reload" if !question.door.is_local() => Answer::text(403, "only from this machine"),
-        "/reload" => reload(gateway, question.query).await,
+        "/reload" | "/rollback" if question.method != "POST" => not_allowed("POST"),
+        "/reload" | "/rollback" if !question.door.is_local() => Answer::text(403, "only from this machine"),
+        "/reload" => match query::reload(question.query) {
+            Ok(ask) => change(gateway, Wish::Reload(ask)).await,
+            Err(why) => Answer::text(400, &why),
+        },
+        "/rollback" => change(gateway, Wish::Rollback).await,
         _ => Answer::text(404, "not found"),
     }
 }
@@ -103,15 +107,11 @@ fn page(gateway: &Gateway, path: &str) -> Answer {
     }
 }
 
-async fn reload(gateway: &Gateway, query: &str) -> Answer {
-    let ask = match query::reload(query) {
-        Ok(ask) => ask,
-        Err(why) => return Answer::text(400, &why),
-    };
-    let outcome = (gateway.reload)(ask).await;
+async fn change(gateway: &Gateway, wish: Wish) -> Answer {
+    let outcome = (gateway.change)(wish).await;
     let status = match outcome {
-        ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) => 200,
-        ReloadOutcome::Guarded { .. } => 409,
+        ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) | ReloadOutcome::RolledBack(_) => 200,
+        ReloadOutcome::Guarded { .. } | ReloadOutcome::Declined { .. } => 409,
         ReloadOutcome::Refused { .. } => 422,
         ReloadOutcome::Failed { .. } => 503,
     };
@@ -163,13 +163,16 @@ mod tests {
             metrics: Box::new(|| Ok("m 1\n".into())),
             status: Box::new(super::super::Status::default),
             config: Box::new(|| "version: 1\n".into()),
-            reload: Arc::new(|ask| {
-                let outcome = if ask.keep_process {
-                    ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
-                } else if ask.allow_moved.is_some() {
-                    ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
-                } else {
-                    ReloadOutcome::Applied(InForce::default())
+            change: Arc::new(|wish| {
+                let outcome = match wish {
+                    Wish::Rollback => ReloadOutcome::RolledBack(InForce::default()),
+                    Wish::Reload(ask) if ask.keep_process => {
+                        ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
+                    }
+                    Wish::Reload(ask) if ask.allow_moved.is_some() => {
+                        ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
+                    }
+                    Wish::Reload(_) => ReloadOutcome::Applied(InForce::default()),
                 };
                 Box::pin(async { outcome })
             }),
@@ -206,13 +209,14 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let allow = |question: Question<'_>| runtime.block_on(answer(&gateway(), &question)).allow;
         assert_eq!(status(&local("DELETE", "/status")), 405);
-        assert_eq!(status(&local("GET", "/reload")), 405);
+        assert_eq!([status(&local("GET", "/reload")), status(&local("GET", "/rollback"))], [405, 405]);
         assert_eq!(allow(local("POST", "/status")), Some("GET, HEAD"));
         assert_eq!(allow(local("GET", "/reload")), Some("POST"));
     }
 
     #[test]
-    fn a_reload_is_answered_as_it_ended() {
+    fn a_wish_is_answered_as_it_ended() {
+        assert_eq!(status(&local("POST", "/rollback")), 200);
         assert_eq!(status(&local("POST", "/reload")), 200);
         for (query, expected) in [("keep_process=true", 422), ("allow_moved=1%25", 409), ("allow_moved=much", 400)] {
             assert_eq!(status(&Question { query, ..local("POST", "/reload") }), expected, "{query}");
@@ -222,6 +226,7 @@ mod tests {
     #[test]
     fn only_this_machine_may_change_anything() {
         assert_eq!(status(&from("10.0.0.7:999", "POST", "/reload")), 403);
+        assert_eq!(status(&from("10.0.0.7:999", "POST", "/rollback")), 403);
         assert_eq!(status(&from("10.0.0.7:999", "GET", "/status")), 200);
         assert_eq!(status(&from("[::1]:999", "POST", "/reload")), 200);
         assert_eq!(status(&from("[::ffff:127.0.0.1]:999", "POST", "/reload")), 200);

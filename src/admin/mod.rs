@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Process;
 use crate::config::units::Off;
-use crate::lifecycle::{ReloadAsk, ReloadOutcome};
+use crate::lifecycle::{ReloadOutcome, Wish};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
 pub use status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
@@ -33,7 +33,7 @@ pub use view::show;
 /// An answer that is still being worked out.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What the rest of the process answers, each in a moment except for the reload.
+/// What the rest of the process answers, each in a moment except for a change.
 pub struct Gateway {
     /// Is it ready for requests, and if not, why? Asking counts: a lame duck waits for who asks.
     pub ready: Box<dyn Fn() -> Result<(), &'static str> + Send + Sync>,
@@ -43,8 +43,8 @@ pub struct Gateway {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// The configuration in force, every default filled in.
     pub config: Box<dyn Fn() -> String + Send + Sync>,
-    /// Reloads the file.
-    pub reload: Arc<dyn Fn(ReloadAsk) -> Later<ReloadOutcome> + Send + Sync>,
+    /// Has another configuration come into force.
+    pub change: Arc<dyn Fn(Wish) -> Later<ReloadOutcome> + Send + Sync>,
 }
 
 /// Where it is asked.
@@ -205,7 +205,7 @@ mod tests {
             metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
             status: Box::new(Status::default),
             config: Box::new(|| "version: 1\n".into()),
-            reload: Arc::new(|_| Box::pin(async { ReloadOutcome::Unchanged(InForce::default()) })),
+            change: Arc::new(|_| Box::pin(async { ReloadOutcome::Unchanged(InForce::default()) })),
         }
     }
 

@@ -3,6 +3,8 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use crate::lifecycle::TextStatus;
+
 /// All of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Status {
@@ -25,6 +27,8 @@ pub struct ConfigStatus {
     pub version: u64,
     /// SHA-256 of the text, in hex.
     pub digest: String,
+    /// The texts of the latest time, the newest first: that in force.
+    pub history: Vec<TextStatus>,
 }
 
 /// A pool.
@@ -56,7 +60,7 @@ pub struct RingStatus {
 /// An origin.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct OriginStatus {
-    /// `joining`, `up`, `kept` or `down`.
+    /// `joining`, `up`, `kept`, `down` or `parked`.
     pub state: &'static str,
     /// Why.
     pub why: String,

@@ -7,19 +7,21 @@ use indexmap::IndexMap;
 
 use super::status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
 use crate::config::pool::Panic;
-use crate::health::{Prober, Verdict};
+use crate::health::{Address, Prober, Verdict};
+use crate::lifecycle::TextStatus;
 use crate::observe::{OriginView, PoolView};
-use crate::pool::Member;
+use crate::pool::{Member, Origin, Stay};
 use crate::snapshot::{Snapshot, Upstream};
 
 impl Status {
-    /// The state of everything in `snapshot`, as `prober` sees to it; `started`: when the process was.
-    pub fn of(snapshot: &Snapshot, prober: &Prober, started: Instant, now: Instant) -> Self {
+    /// The state of everything in `snapshot`, as `prober` sees to it; `history`: how it came to that; `started`: when the
+    /// process was.
+    pub fn of(snapshot: &Snapshot, prober: &Prober, history: Vec<TextStatus>, started: Instant, now: Instant) -> Self {
         let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, now));
         Self {
             generation: 1,
             uptime: now.saturating_duration_since(started).as_secs_f64(),
-            config: ConfigStatus { version: snapshot.version(), digest: snapshot.digest().to_owned() },
+            config: ConfigStatus { version: snapshot.version(), digest: snapshot.digest().to_owned(), history },
             probes_stretched: prober.is_stretched(),
             pools: snapshot.upstreams().iter().map(pool).collect(),
         }
@@ -27,7 +29,7 @@ impl Status {
 }
 
 /// Sets the gauges of all that is in `snapshot`.
-pub fn show(snapshot: &Snapshot) {
+pub fn show(snapshot: &Snapshot, now: Instant) {
     for upstream in snapshot.upstreams() {
         let shares = upstream.pool.ring().shares();
         for (number, member) in upstream.pool.members().iter().enumerate() {
@@ -45,11 +47,18 @@ pub fn show(snapshot: &Snapshot) {
             });
         }
         upstream.tail.meters.show(&PoolView {
-            states: &Verdict::ALL.map(|verdict| (verdict.as_str(), upstream.pool.roster().count(verdict))),
+            states: &Verdict::ALL.map(|verdict| (verdict.as_str(), count(upstream, verdict, now))),
             short: upstream.pool.roster().is_short(),
             fingerprint: &upstream.tail.fingerprint,
             moved: upstream.moved,
         });
+    }
+}
+
+fn count(upstream: &Upstream, verdict: Verdict, now: Instant) -> usize {
+    match (verdict, upstream.pool.parked()) {
+        (Verdict::Parked, parked) => parked.map_or(0, |parked| parked.stays(now).count()),
+        _ => upstream.pool.roster().count(verdict),
     }
 }
 
@@ -59,25 +68,42 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
     let origin = |(number, member): (usize, &Member)| {
         (member.name().to_string(), origin(member, shares.get(number).copied().unwrap_or_default(), now))
     };
+    let parked = upstream.pool.parked().into_iter().flat_map(|parked| parked.stays(now));
+    let parked = parked.map(|stay| (stay.origin.name().to_string(), parked_origin(stay, now)));
     PoolStatus {
         algorithm: "hash",
         key: upstream.pool.key().text().to_owned(),
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
-        origins: upstream.pool.members().iter().enumerate().map(origin).collect::<IndexMap<_, _>>(),
+        origins: upstream.pool.members().iter().enumerate().map(origin).chain(parked).collect::<IndexMap<_, _>>(),
     }
 }
 
 fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
-    let (origin, report) = (member.origin(), member.origin().health().report());
+    let weight = WeightStatus { configured: member.weight(), effective: effective(member) };
+    OriginStatus { weight, share, ..known(member.origin(), member.address(), now) }
+}
+
+/// An origin that gets no requests, and is not forgotten yet.
+fn parked_origin(stay: &Stay, now: Instant) -> OriginStatus {
+    let known = known(&stay.origin, &stay.address, now);
+    let left = stay.until.saturating_duration_since(now).as_secs();
+    let why = format!("dropped by a reload, kept ready for {left} s; else it were {}: {}", known.state, known.why);
+    let weight = WeightStatus { configured: stay.weight, effective: 0.0 };
+    OriginStatus { state: Verdict::Parked.as_str(), why, weight, ..known }
+}
+
+/// What is known of an origin wherever it stands.
+fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
+    let report = origin.health().report();
     let recent = origin.tally().summary(now);
     OriginStatus {
         state: report.verdict.as_str(),
         why: report.why.to_string(),
-        address: member.address().endpoint().map(|endpoint| endpoint.to_string()),
-        weight: WeightStatus { configured: member.weight(), effective: effective(member) },
-        share,
+        address: address.endpoint().map(|endpoint| endpoint.to_string()),
+        weight: WeightStatus::default(),
+        share: 0.0,
         in_flight: origin.in_flight() as u64,
         requests: origin.tally().attempts(),
         error_ratio: recent.error_ratio,
@@ -125,7 +151,8 @@ pools:
     fn status() -> Value {
         let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
         let snapshot = snapshot(&metrics, now);
-        serde_json::to_value(Status::of(&snapshot, &Prober::new(), now, now + Duration::from_millis(1500))).unwrap()
+        let status = Status::of(&snapshot, &Prober::new(), Vec::new(), now, now + Duration::from_millis(1500));
+        serde_json::to_value(status).unwrap()
     }
 
     #[test]
@@ -179,12 +206,32 @@ pools:
     }
 
     #[test]
+    fn c4_who_was_dropped_is_shown_as_parked_until_it_is_forgotten() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let before = snapshot(&metrics, now);
+        let smaller = TEXT.replace(", \"b.example:81\"", "");
+        let compile = |config: &config::Config| Snapshot::compile(config, Some(&before), &metrics, now);
+        let (_, after) = config::parse_with("m.yaml", &smaller, compile).unwrap();
+        let origins = |later: u64| {
+            Status::of(&after, &Prober::new(), Vec::new(), now, now + Duration::from_secs(later)).pools["origin"]
+                .origins
+                .clone()
+        };
+        let parked = &origins(0)["b.example:81"];
+        assert_eq!((parked.state, parked.weight.effective, parked.share), ("parked", 0.0, 0.0));
+        assert!(parked.why.contains("unresolved"), "{}", parked.why);
+        assert_eq!(origins(600).len(), 2);
+        show(&after, now);
+        assert!(metrics.encode().unwrap().contains("moorgate_origins{pool=\"origin\",state=\"parked\"} 1"));
+    }
+
+    #[test]
     fn gauges_show_the_same() {
         let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
         let snapshot = snapshot(&metrics, now);
-        show(&snapshot);
+        show(&snapshot, now);
         let shown = metrics.encode().unwrap();
-        let status = Status::of(&snapshot, &Prober::new(), now, now);
+        let status = Status::of(&snapshot, &Prober::new(), Vec::new(), now, now);
         let (fingerprint, pool) = (&status.pools["origin"].ring.fingerprint, "pool=\"origin\"");
         for line in [
             format!("moorgate_origin_up{{{pool},origin=\"10.0.0.2:80\"}} 1"),

@@ -55,6 +55,7 @@ enum Command {
     Schema(offline::Schema),
     Status(control::Status),
     Reload(control::Reload),
+    Rollback(control::Rollback),
     Key(key::Key),
     Demo(demo::Demo),
 }
@@ -68,6 +69,7 @@ impl Command {
             Self::Schema(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Reload(command) => command.run(),
+            Self::Rollback(command) => command.run(),
             Self::Key(command) => command.run(),
             Self::Demo(command) => command.run(),
         }

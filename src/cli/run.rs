@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -23,13 +23,12 @@ use crate::config::units::{Auto, Off};
 use crate::config::{self, Config};
 use crate::health::Prober;
 use crate::lifecycle::signals::{self, Told};
-use crate::lifecycle::{self, Leave, Readiness, probing, reload};
+use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing, reload};
 use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
 use crate::proxy::wire::Limits;
 use crate::proxy::{Gateway, unheard};
-use crate::snapshot::guard::Trail;
 use crate::snapshot::{ClientLimits, Snapshot, Store};
 
 /// Runs the gateway
@@ -81,6 +80,7 @@ struct Start {
     process: Process,
     file: Option<PathBuf>,
     store: Arc<Store>,
+    ledger: Arc<Ledger>,
     metrics: Metrics,
     started: Instant,
 }
@@ -99,8 +99,9 @@ impl Start {
         observe::log::init(process.log)?;
         reload::warn(&loaded.warnings);
         metrics.configuration(1, false);
-        let store = Arc::new(Store::new(snapshot.read_from(&loaded)));
-        Ok(Self { process, file, store, metrics, started })
+        let snapshot = snapshot.read_from(&loaded);
+        let ledger = Arc::new(Ledger::new(&snapshot, [], SystemTime::now()));
+        Ok(Self { process, file, store: Arc::new(Store::new(snapshot)), ledger, metrics, started })
     }
 
     /// Serves until what `hear` answers turns true; `announce` learns where, when all is open.
@@ -116,20 +117,19 @@ impl Start {
         let log = Arc::new(self.access_log(shards)?);
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
         let (drain, readiness) = (Drain::default(), Arc::new(Readiness::default()));
-        let (prober, (reloads, wishes)) = (Arc::new(Prober::new()), reload::wishes());
+        let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes());
         let places = Places::of(&bound, &admin);
         let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads, &prober))?)));
         let told = hear(wished(reloads, &log, &admin))?;
         let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
-        let (file, store, metrics) = (self.file.clone(), self.store.clone(), self.metrics.clone());
         let published = Box::new({
             let prober = prober.clone();
             move || prober.ring()
         });
-        let trail = Trail::default();
-        reload::Reloader { file, store, metrics, published, trail }.start(wishes)?;
+        let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
+        reload::Reloader::new(self.file.clone(), store, ledger, metrics, published).start(inbox)?;
         let work = vec![
             ("resolver", probing::resolve_names(prober.clone(), self.store.clone())),
             ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
@@ -156,20 +156,21 @@ impl Start {
     }
 
     /// What is asked at the admin address.
-    fn asked(&self, readiness: &Arc<Readiness>, reloads: &reload::Reloads, prober: &Arc<Prober>) -> admin::Gateway {
+    fn asked(&self, readiness: &Arc<Readiness>, reloads: &Reloads, prober: &Arc<Prober>) -> admin::Gateway {
         let (metrics, [shown, store, running]) = (self.metrics.clone(), [(); 3].map(|()| self.store.clone()));
         let (readiness, reloads, prober, started) = (readiness.clone(), reloads.clone(), prober.clone(), self.started);
+        let ledger = self.ledger.clone();
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
             metrics: Box::new(move || {
-                admin::show(&shown.load());
+                admin::show(&shown.load(), now());
                 metrics.encode().map_err(|error| error.to_string())
             }),
-            status: Box::new(move || admin::Status::of(&store.load(), &prober, started, now())),
+            status: Box::new(move || admin::Status::of(&store.load(), &prober, ledger.texts(), started, now())),
             config: Box::new(move || config::dump(running.load().config())),
-            reload: Arc::new(move |ask| {
+            change: Arc::new(move |wish| {
                 let reloads = reloads.clone();
-                Box::pin(async move { reloads.reload(ask).await })
+                Box::pin(async move { reloads.grant(wish).await })
             }),
         }
     }
@@ -191,10 +192,10 @@ impl Start {
 }
 
 /// What signals set off.
-fn wished(reloads: reload::Reloads, log: &Arc<AccessLog>, admin: &Arc<Mutex<Option<Admin>>>) -> signals::Wishes {
+fn wished(reloads: Reloads, log: &Arc<AccessLog>, admin: &Arc<Mutex<Option<Admin>>>) -> signals::Wishes {
     let (log, admin) = (log.clone(), admin.clone());
     signals::Wishes {
-        reload: Box::new(move || reloads.trigger()),
+        reload: Box::new(move || reloads.trigger(By::Signal)),
         reopen: Box::new(move || log.reopen()),
         farewell: Box::new(move || admin.lock().iter_mut().for_each(Admin::remove_socket)),
     }

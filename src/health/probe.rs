@@ -38,7 +38,7 @@ const BODY_LACKS: ErrorType = ErrorType::Custom("body lacks what was expected");
 const STATUS: &str = "status";
 
 /// How the origins of a pool are asked over HTTP.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HttpProbe {
     /// All but the Host.
     request: RequestHeader,

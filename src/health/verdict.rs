@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::evidence::Fault;
 
-/// What is held of an origin now. Later rules add to these: overloaded, ramping, draining, leaving, parked.
+/// What is held of an origin now. Later rules add to these: overloaded, ramping, draining, leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -20,6 +20,8 @@ pub enum Verdict {
     Kept,
     /// Out.
     Down,
+    /// Dropped by a reload not long ago: said of it in place of what is held, never held itself.
+    Parked,
 }
 
 /// Why that is held.
@@ -74,7 +76,7 @@ pub struct Change {
 
 impl Verdict {
     /// Every verdict, each once.
-    pub const ALL: [Self; 4] = [Self::Joining, Self::Up, Self::Kept, Self::Down];
+    pub const ALL: [Self; 5] = [Self::Joining, Self::Up, Self::Kept, Self::Down, Self::Parked];
 
     /// May requests go there?
     pub const fn usable(self) -> bool {
@@ -88,6 +90,7 @@ impl Verdict {
             Self::Up => "up",
             Self::Kept => "kept",
             Self::Down => "down",
+            Self::Parked => "parked",
         }
     }
 
@@ -97,6 +100,7 @@ impl Verdict {
             0 => Self::Joining,
             1 => Self::Up,
             2 => Self::Kept,
+            4 => Self::Parked,
             _ => Self::Down,
         }
     }

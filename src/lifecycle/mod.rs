@@ -5,7 +5,9 @@
 
 mod descriptors;
 mod difference;
+mod history;
 mod leave;
+mod ledger;
 mod movement;
 mod outcome;
 pub mod probing;
@@ -13,10 +15,13 @@ mod readiness;
 pub mod reload;
 mod server;
 pub mod signals;
+mod wish;
 
 pub use descriptors::{max_connections, raise};
 pub use leave::Leave;
+pub use ledger::{Ledger, TextStatus};
 pub use movement::Movement;
-pub use outcome::{InForce, ReloadAsk, ReloadOutcome};
+pub use outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;
 pub use server::{Work, serve};
+pub use wish::{Inbox, Reloads, Wish, wishes};

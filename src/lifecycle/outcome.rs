@@ -14,6 +14,20 @@ pub struct ReloadAsk {
     pub keep_process: bool,
     /// This once so much may move, whatever `guard.max_moved` of any pool says.
     pub allow_moved: Option<Percent>,
+    /// Who asks.
+    pub by: By,
+}
+
+/// Who asks for a reload?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// Somebody who means this file, now.
+    #[default]
+    Command,
+    /// HUP.
+    Signal,
+    /// The file changed.
+    Watch,
 }
 
 /// How it ended; serialises to the JSON that is answered.
@@ -24,6 +38,9 @@ pub enum ReloadOutcome {
     Applied(InForce),
     /// The file says what was in force already; the version stays.
     Unchanged(InForce),
+    /// An earlier text is in force again.
+    #[serde(rename = "rolled_back")]
+    RolledBack(InForce),
     /// The file is not taken, and nothing changed.
     Refused {
         /// Every error in the file.
@@ -38,6 +55,12 @@ pub enum ReloadOutcome {
         pools: IndexMap<String, Movement>,
         /// What the file could do better.
         warnings: Vec<Mistake>,
+    },
+    /// It is not the time for it, and nothing changed.
+    #[serde(rename = "refused")]
+    Declined {
+        /// Why.
+        why: String,
     },
     /// Nobody could try: the process is leaving.
     Failed {
@@ -69,12 +92,27 @@ impl ReloadOutcome {
         Self::Refused { mistakes, warnings }
     }
 
+    /// It is not the time for it.
+    pub(super) fn declined(why: &str) -> Self {
+        Self::Declined { why: why.to_owned() }
+    }
+
+    /// What the file could do better.
+    pub fn warnings(&self) -> &[Mistake] {
+        match self {
+            Self::Applied(now) | Self::Unchanged(now) | Self::RolledBack(now) => &now.warnings,
+            Self::Refused { warnings, .. } | Self::Guarded { warnings, .. } => warnings,
+            Self::Declined { .. } | Self::Failed { .. } => &[],
+        }
+    }
+
     /// The word of the answer, and of the metric.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Applied(_) => "applied",
             Self::Unchanged(_) => "unchanged",
-            Self::Refused { .. } | Self::Guarded { .. } => "refused",
+            Self::RolledBack(_) => "rolled_back",
+            Self::Refused { .. } | Self::Guarded { .. } | Self::Declined { .. } => "refused",
             Self::Failed { .. } => "failed",
         }
     }
@@ -100,6 +138,22 @@ mod tests {
             })
         );
         assert_eq!(applied.word(), "applied");
+    }
+
+    #[test]
+    fn the_word_of_an_outcome_is_the_one_that_is_answered() {
+        let (pools, nothing) = (IndexMap::new(), Vec::new);
+        for outcome in [
+            ReloadOutcome::Applied(InForce::default()),
+            ReloadOutcome::Unchanged(InForce::default()),
+            ReloadOutcome::RolledBack(InForce::default()),
+            ReloadOutcome::Refused { mistakes: nothing(), warnings: nothing() },
+            ReloadOutcome::Guarded { pools, warnings: nothing() },
+            ReloadOutcome::declined("no"),
+            ReloadOutcome::Failed { why: "no".into() },
+        ] {
+            assert_eq!(serde_json::to_value(&outcome).unwrap()["result"], outcome.word());
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! is logged and counted. With the first round of probes the process is ready.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -49,8 +49,17 @@ fn tell_name(found: &Resolution, prober: &Prober) {
     }
 }
 
+/// All that is in force, and what is parked beside it.
 fn rosters(store: &Store) -> Vec<Arc<Roster>> {
-    store.load().upstreams().iter().map(|upstream| upstream.pool.roster().clone()).collect()
+    let snapshot = store.load();
+    let in_force = snapshot.upstreams().iter().map(|upstream| upstream.pool.roster());
+    let now = now();
+    in_force.chain(snapshot.parked().filter_map(|parked| parked.roster(now))).cloned().collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever is parked stays for a time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 async fn probe(prober: &Prober, store: &Store) {

@@ -1,111 +1,113 @@
-//! Which configuration is in force, and how does another one come into force? Rule C1.
+//! Which configuration is in force, and how does another one come into force, or the one before it again? Rules C1, C3
+//! and C4.
 //!
-//! One thread writes snapshots; everybody else sends it a wish. Wishes that come while it works are granted together by
-//! one more reload, which reads the newest file. Always: a file with a mistake, or one that changes `process`, changes
-//! nothing; every mistake is logged; a new configuration is one store of a pointer.
+//! One thread writes snapshots; everybody else sends it a wish. Always: a file with a mistake, one that changes
+//! `process`, or one that moves more than a guard allows, changes nothing; what went wrong is logged; a new
+//! configuration is one store of a pointer; going back is never refused.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use indexmap::IndexMap;
-use tokio::sync::{mpsc, oneshot};
 
 use super::difference::changed;
+use super::history::{Ended, Entry};
+use super::ledger::Ledger;
 use super::movement::Movement;
-use super::outcome::{InForce, ReloadAsk, ReloadOutcome};
+use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
+use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Loaded, Mistake, Report, Severity};
 use crate::health::Verdict;
 use crate::observe::Metrics;
 use crate::snapshot::guard::Trail;
 use crate::snapshot::{Snapshot, Store};
 
-/// Where wishes to reload are sent.
-#[derive(Debug, Clone)]
-pub struct Reloads(mpsc::UnboundedSender<Wish>);
-
-/// Where they arrive.
-#[derive(Debug)]
-pub struct Wishes(mpsc::UnboundedReceiver<Wish>);
-
-#[derive(Debug)]
-struct Wish {
-    ask: ReloadAsk,
-    answer: Option<oneshot::Sender<ReloadOutcome>>,
-}
-
-/// A pair of both ends.
-pub fn wishes() -> (Reloads, Wishes) {
-    let (send, receive) = mpsc::unbounded_channel();
-    (Reloads(send), Wishes(receive))
-}
-
-impl Reloads {
-    /// Reloads soon; nobody waits for it.
-    pub fn trigger(&self) {
-        // nobody is there any more only when the process ends
-        let _ = self.0.send(Wish { ask: ReloadAsk::default(), answer: None });
-    }
-
-    /// Reloads, and tells how it ended.
-    pub async fn reload(&self, ask: ReloadAsk) -> ReloadOutcome {
-        let (answer, ended) = oneshot::channel();
-        let gone = || ReloadOutcome::Failed { why: "the process is leaving".to_owned() };
-        if self.0.send(Wish { ask, answer: Some(answer) }).is_err() {
-            return gone();
-        }
-        ended.await.unwrap_or_else(|_| gone())
-    }
-}
-
 /// The one that writes snapshots.
 pub struct Reloader {
-    /// The file, if there is one.
-    pub file: Option<PathBuf>,
-    /// What is in force.
-    pub store: Arc<Store>,
-    /// Where it is counted.
-    pub metrics: Metrics,
-    /// Told when another configuration came into force.
-    pub published: Box<dyn Fn() + Send>,
+    file: Option<PathBuf>,
+    store: Arc<Store>,
+    metrics: Metrics,
+    published: Box<dyn Fn() + Send>,
+    ledger: Arc<Ledger>,
     /// Where keys were before.
-    pub trail: Trail,
+    trail: Trail,
+    /// The digest of what the file said when it was last read; `None`: nothing that can be served.
+    read: Option<String>,
 }
 
 impl Reloader {
+    /// Writes into `store`, and what it does into `ledger`. `file`: what is reloaded, if anything; `published`: told
+    /// when another configuration came into force.
+    pub fn new(
+        file: Option<PathBuf>,
+        store: Arc<Store>,
+        ledger: Arc<Ledger>,
+        metrics: Metrics,
+        published: Box<dyn Fn() + Send>,
+    ) -> Self {
+        let read = Some(store.load().digest().to_owned());
+        Self { file, store, metrics, published, ledger, trail: Trail::default(), read }
+    }
+
     /// Grants wishes on a thread of its own for as long as the process lives.
     ///
     /// # Errors
     /// No thread is to be had.
-    pub fn start(mut self, wishes: Wishes) -> io::Result<()> {
-        let grant = move |ask| {
-            // a defect in one reload must not make all later ones impossible
-            let ended = catch_unwind(AssertUnwindSafe(|| self.reload(ask)));
-            let ended = ended.unwrap_or_else(|_| ReloadOutcome::Failed { why: "a defect, see the log".to_owned() });
-            self.tell(&ended);
-            ended
+    pub fn start(self, inbox: Inbox) -> io::Result<()> {
+        thread::Builder::new().name("reload".to_owned()).spawn(move || self.work(&inbox)).map(drop)
+    }
+
+    fn work(mut self, inbox: &Inbox) {
+        loop {
+            match inbox.next(None) {
+                Next::Grant(wishes) => {
+                    for wish in wishes {
+                        let ended = self.grant(wish.wish);
+                        wish.answer(&ended);
+                    }
+                }
+                Next::Look => {}
+                Next::End => return,
+            }
+        }
+    }
+
+    fn grant(&mut self, wish: Wish) -> ReloadOutcome {
+        let grant = || match wish {
+            Wish::Reload(ask) => self.reload(ask),
+            Wish::Rollback => self.roll_back(),
         };
-        thread::Builder::new().name("reload".to_owned()).spawn(move || grant_all(wishes, grant)).map(drop)
+        // a defect in one wish must not make all later ones impossible
+        let ended = catch_unwind(AssertUnwindSafe(grant));
+        let ended = ended.unwrap_or_else(|_| ReloadOutcome::Failed { why: "a defect, see the log".to_owned() });
+        self.tell(&ended);
+        ended
     }
 
     /// One reload.
     fn reload(&mut self, ask: ReloadAsk) -> ReloadOutcome {
-        let Some(file) = &self.file else {
+        let Some(file) = self.file.clone() else {
             return ReloadOutcome::Failed { why: "started without a file, so there is nothing to reload".to_owned() };
         };
-        let old = self.store.load();
-        #[expect(clippy::disallowed_methods, reason = "a reload reads the clock here")]
-        let now = Instant::now();
+        let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
-        let (loaded, next) = match config::load_with(file, compile) {
+        let read = config::load_with(&file, compile);
+        self.read = read.as_ref().ok().map(|(loaded, _)| loaded.digest.clone());
+        let (loaded, next) = match read {
             Ok(both) => both,
             Err(report) => return ReloadOutcome::refused(report),
         };
         if loaded.digest == old.digest() {
             return ReloadOutcome::Unchanged(in_force(&old, Vec::new(), loaded.warnings));
+        }
+        if ask.by != By::Command && self.ledger.is_refused(&loaded.digest) {
+            return ReloadOutcome::declined(
+                "somebody went back from this text: only `moorgate reload` applies it again",
+            );
         }
         let differences = changed(old.config(), &loaded.config);
         let fixed: Vec<_> = differences.iter().filter(|path| is_fixed(path)).collect();
@@ -113,48 +115,85 @@ impl Reloader {
             return ReloadOutcome::refused(takes_an_upgrade(&fixed, &loaded, file.display().to_string()));
         }
         let next = next.read_from(&loaded).under_the_process_of(&old);
-        let allowed = ask.allow_moved.map(|allowed| allowed.ratio());
-        let judged = self.trail.judge(&old, &next, allowed, now).into_iter();
-        let pools: IndexMap<_, _> =
-            judged.filter(|(_, judgement)| judgement.refuses()).map(|(name, one)| (name, Movement::of(one))).collect();
+        let pools = self.refused_by_guards(&old, &next, &ask, now);
         if !pools.is_empty() {
             return ReloadOutcome::Guarded { pools, warnings: loaded.warnings };
         }
-        let differences = differences.into_iter().filter(|path| !is_fixed(path)).collect();
-        let ended = ReloadOutcome::Applied(in_force(&next, differences, loaded.warnings));
-        self.trail.left(&old, &next, now);
-        self.store.publish(next);
-        (self.published)();
-        ended
+        let applied = in_force(&next, without_process(differences), loaded.warnings);
+        self.publish(&old, next, Ended::Replaced, now);
+        ReloadOutcome::Applied(applied)
     }
 
-    /// Logs and counts how a reload ended.
+    fn refused_by_guards(
+        &self,
+        old: &Snapshot,
+        next: &Snapshot,
+        ask: &ReloadAsk,
+        now: Instant,
+    ) -> IndexMap<String, Movement> {
+        let allowed = ask.allow_moved.map(|allowed| allowed.ratio());
+        let judged = self.trail.judge(old, next, allowed, now).into_iter();
+        judged.filter(|(_, judgement)| judgement.refuses()).map(|(name, one)| (name, Movement::of(one))).collect()
+    }
+
+    fn roll_back(&mut self) -> ReloadOutcome {
+        let Some(before) = self.ledger.before() else {
+            return ReloadOutcome::declined("there is no earlier text to go back to");
+        };
+        match self.restore(&before, Ended::RolledBack) {
+            Ok(now) => ReloadOutcome::RolledBack(now),
+            Err(report) => ReloadOutcome::refused(report),
+        }
+    }
+
+    /// Puts an earlier text in force again; that in force ends so. It was served once, so nothing but a defect or a
+    /// changed machine can be in its way.
+    fn restore(&mut self, entry: &Entry, ended: Ended) -> Result<InForce, Report> {
+        let (old, now) = (self.store.load(), now());
+        let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
+        let name = self.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string());
+        let (loaded, next) = config::parse_with(&name, &entry.text, compile)?;
+        let next = next.read_from(&loaded).under_the_process_of(&old);
+        let differences = without_process(changed(old.config(), &loaded.config));
+        let applied = in_force(&next, differences, loaded.warnings);
+        self.publish(&old, next, ended, now);
+        Ok(applied)
+    }
+
+    /// The one store.
+    fn publish(&mut self, old: &Snapshot, next: Snapshot, ended: Ended, now: Instant) {
+        self.trail.left(old, &next, now);
+        self.ledger.enter(old, &next, ended, SystemTime::now());
+        self.store.publish(next);
+        (self.published)();
+    }
+
+    /// Logs and counts how a wish ended.
     fn tell(&self, ended: &ReloadOutcome) {
         self.metrics.reloaded(ended.word());
-        let (drift, warnings) = match ended {
-            ReloadOutcome::Applied(now) => {
-                log::info!("configuration {} is in force: {}", now.version, told(now));
-                (false, &now.warnings)
-            }
+        match ended {
+            ReloadOutcome::Applied(now) => log::info!("configuration {} is in force: {}", now.version, told(now)),
             ReloadOutcome::Unchanged(now) => {
                 log::info!("configuration {} stays in force: the file says the same", now.version);
-                (false, &now.warnings)
             }
-            ReloadOutcome::Refused { mistakes, warnings } => {
+            ReloadOutcome::RolledBack(now) => {
+                log::warn!("rolled back: configuration {} is in force: {}", now.version, told(now));
+            }
+            ReloadOutcome::Refused { mistakes, .. } => {
                 mistakes.iter().for_each(|mistake| log::error!("{mistake}"));
                 let plural = if mistakes.len() == 1 { "" } else { "s" };
                 log::error!("reload refused, nothing changed: {} mistake{plural}", mistakes.len());
-                (true, warnings)
             }
-            ReloadOutcome::Guarded { pools, warnings } => {
+            ReloadOutcome::Guarded { pools, .. } => {
                 pools.iter().for_each(|(pool, movement)| log::error!("pool {pool}: {movement}"));
                 log::error!("reload refused, nothing changed: more moves than guard.max_moved allows");
-                (true, warnings)
             }
+            ReloadOutcome::Declined { why } => log::error!("refused, nothing changed: {why}"),
             ReloadOutcome::Failed { why } => return log::error!("reload failed, nothing changed: {why}"),
-        };
-        warn(warnings);
-        self.metrics.configuration(self.store.load().version(), drift);
+        }
+        warn(ended.warnings());
+        let in_force = self.store.load();
+        self.metrics.configuration(in_force.version(), self.read.as_deref() != Some(in_force.digest()));
     }
 }
 
@@ -167,21 +206,13 @@ pub fn warn(warnings: &[Mistake]) {
     }
 }
 
-/// Grants wishes until nobody can have one any more.
-fn grant_all(Wishes(mut wishes): Wishes, mut grant: impl FnMut(ReloadAsk) -> ReloadOutcome) {
-    while let Some(first) = wishes.blocking_recv() {
-        let mut all = vec![first];
-        while let Ok(more) = wishes.try_recv() {
-            all.push(more);
-        }
-        while let Some(ask) = all.first().map(|wish| wish.ask) {
-            let (alike, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|wish| wish.ask == ask);
-            let ended = grant(ask);
-            // whoever does not wait any more is not told
-            alike.into_iter().filter_map(|wish| wish.answer).for_each(|answer| drop(answer.send(ended.clone())));
-            all = rest;
-        }
-    }
+#[expect(clippy::disallowed_methods, reason = "a reload reads the clock here")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn without_process(paths: Vec<String>) -> Vec<String> {
+    paths.into_iter().filter(|path| !is_fixed(path)).collect()
 }
 
 fn is_fixed(path: &str) -> bool {
@@ -226,56 +257,10 @@ fn told(now: &InForce) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
-
-    use parking_lot::Mutex;
-
     use super::*;
     use crate::config::units::Percent;
 
-    const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None };
-
-    #[test]
-    fn wishes_that_come_while_one_is_granted_are_granted_together() {
-        let (reloads, wishes) = wishes();
-        let granted = Arc::new(Mutex::new(Vec::new()));
-        let (first, all_sent) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-        let grant = {
-            let (granted, first, all_sent) = (granted.clone(), first.clone(), all_sent.clone());
-            move |ask| {
-                granted.lock().push(ask);
-                if granted.lock().len() == 1 {
-                    first.wait();
-                    all_sent.wait();
-                }
-                ReloadOutcome::Unchanged(InForce::default())
-            }
-        };
-        let granting = thread::spawn(move || grant_all(wishes, grant));
-        reloads.trigger();
-        first.wait();
-        let ask = |ask| {
-            let (answer, ended) = oneshot::channel();
-            reloads.0.send(Wish { ask, answer: Some(answer) }).unwrap();
-            ended
-        };
-        let mut answers: Vec<_> = (0..50).map(|_| ask(ReloadAsk::default())).collect();
-        answers.extend((0..3).map(|_| ask(KEEP)));
-        all_sent.wait();
-        for answer in answers {
-            assert_eq!(answer.blocking_recv().unwrap().word(), "unchanged");
-        }
-        drop(reloads);
-        granting.join().unwrap();
-        assert_eq!(*granted.lock(), [ReloadAsk::default(), ReloadAsk::default(), KEEP]);
-    }
-
-    #[tokio::test]
-    async fn one_who_asks_when_all_is_over_is_told_so() {
-        let (reloads, wishes) = wishes();
-        drop(wishes);
-        assert_eq!(reloads.reload(KEEP).await.word(), "failed");
-    }
+    const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None, by: By::Command };
 
     /// A gateway that was started with `file`.
     fn started(file: &std::path::Path) -> Reloader {
@@ -283,8 +268,10 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "the clock of the test")]
         let compile = |config: &config::Config| Snapshot::compile(config, None, &metrics, Instant::now());
         let (loaded, snapshot) = config::load_with(file, compile).unwrap();
-        let store = Arc::new(Store::new(snapshot.read_from(&loaded)));
-        Reloader { file: Some(file.to_owned()), store, metrics, published: Box::new(|| ()), trail: Trail::default() }
+        let snapshot = snapshot.read_from(&loaded);
+        let ledger = Arc::new(Ledger::new(&snapshot, [], SystemTime::now()));
+        let store = Arc::new(Store::new(snapshot));
+        Reloader::new(Some(file.to_owned()), store, ledger, metrics, Box::new(|| ()))
     }
 
     fn text(listener: &str, origins: &str) -> String {
@@ -348,11 +335,48 @@ mod tests {
     }
 
     #[test]
+    fn c4_going_back_needs_no_leave_and_what_was_left_comes_again_only_by_the_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("moorgate.yaml");
+        let write = |origins: &str| {
+            let guarded = format!("{origins}\n    guard: {{ max_moved: 0% }}");
+            std::fs::write(&file, text("127.0.0.1:80", &guarded)).unwrap();
+        };
+        let (by, command) = (|by| ReloadAsk { by, ..ReloadAsk::default() }, ReloadAsk::default());
+        write("[a, b, c]");
+        let mut reloader = started(&file);
+        let (first, digest) = (reloader.store.load().upstreams()[0].tail.fingerprint.clone(), |reloader: &Reloader| {
+            reloader.store.load().digest().to_owned()
+        });
+        assert_eq!(reloader.grant(Wish::Rollback).word(), "refused", "there is nothing before");
+        write("[a, d]");
+        let allow = ReloadAsk { allow_moved: Some(Percent(100.0)), ..command };
+        assert_eq!(reloader.grant(Wish::Reload(allow)).word(), "applied");
+        let second = digest(&reloader);
+        let ReloadOutcome::RolledBack(now) = reloader.grant(Wish::Rollback) else { panic!("refused") };
+        assert_eq!((now.version, now.joining.len()), (3, 0), "who was parked is back as it was: {now:?}");
+        assert_eq!(reloader.store.load().upstreams()[0].tail.fingerprint, first);
+        assert!(reloader.metrics.encode().unwrap().contains("moorgate_config_drift 1"));
+        for trigger in [By::Signal, By::Watch] {
+            assert_eq!(reloader.grant(Wish::Reload(by(trigger))).word(), "refused", "{trigger:?}");
+        }
+        assert_eq!(
+            reloader.grant(Wish::Reload(ReloadAsk { allow_moved: Some(Percent(100.0)), ..command })).word(),
+            "applied"
+        );
+        assert_eq!(digest(&reloader), second);
+        assert!(reloader.metrics.encode().unwrap().contains("moorgate_config_drift 0"));
+        let told: Vec<_> = reloader.ledger.texts().iter().map(|text| (text.version, text.ended)).collect();
+        assert_eq!(told, [(4, None), (3, Some("replaced")), (2, Some("rolled_back")), (1, Some("replaced"))]);
+    }
+
+    #[test]
     fn without_a_file_there_is_nothing_to_reload() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
         std::fs::write(&file, text("127.0.0.1:80", "[\"10.0.0.1:80\"]")).unwrap();
-        let mut reloader = Reloader { file: None, ..started(&file) };
+        let mut reloader = started(&file);
+        reloader.file = None;
         let ended = reloader.reload(ReloadAsk::default());
         reloader.tell(&ended);
         assert!(reloader.metrics.encode().unwrap().contains("moorgate_reloads_total{result=\"failed\"} 1"));

@@ -7,12 +7,13 @@
 pub mod discovery;
 mod lease;
 mod origin;
+mod parked;
 mod pick;
 mod settings;
 mod tally;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -28,9 +29,12 @@ use crate::template::Key;
 pub use discovery::{Discovery, Resolution};
 pub use lease::{Lease, Outcome};
 pub use origin::Origin;
+pub use parked::{Parked, Stay};
 pub use pick::{Ask, Pass, Pick, Reason};
 pub use settings::{Connections, Protocol, Settings, Timeouts};
 pub use tally::{Summary, Tally};
+
+use parked::Before;
 
 /// A compiled pool.
 #[derive(Debug)]
@@ -48,6 +52,7 @@ pub struct Pool {
     walks_in_panic: bool,
     /// Connections open to all origins this pool ever had.
     open: Arc<AtomicUsize>,
+    parked: Option<Parked>,
 }
 
 /// An origin as this snapshot has it.
@@ -67,6 +72,20 @@ impl Pool {
         previous: Option<&Self>,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
+        Self::assemble(name, written, previous.map(Before::running).unwrap_or_default(), now)
+    }
+
+    /// The same for a pool that was gone: it is new, but for those of its origins that are still parked.
+    pub fn compile_again(
+        name: &str,
+        written: &config::Pool,
+        parked: &Parked,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        Self::assemble(name, written, Before::gone(parked), now)
+    }
+
+    fn assemble(name: &str, written: &config::Pool, before: Before<'_>, now: Instant) -> Result<Self, Vec<Complaint>> {
         let mut twins = twins(name, written);
         let (key, http) = match (Key::compile(written), HttpProbe::compile(written)) {
             (Ok(key), Ok(http)) if twins.is_empty() => (key, http),
@@ -75,9 +94,9 @@ impl Pool {
                 return Err(twins);
             }
         };
-        let name = previous.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
-        let open = previous.map(|previous| Arc::clone(&previous.open)).unwrap_or_default();
-        let members = members(&name, written, previous, &open);
+        let name = before.pool.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
+        let open = before.open().unwrap_or_default();
+        let members = members(&name, written, before, (&open, now));
         let ring = Ring::new(&members.iter().map(|member| (&**member.name(), member.weight)).collect::<Vec<_>>());
         let points =
             members.iter().enumerate().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
@@ -86,8 +105,11 @@ impl Pool {
         for (number, member) in members.iter().enumerate() {
             member.origin.health().show_on(&board, number);
         }
+        let roster = roster(&name, written, http, &members);
+        let kept: HashSet<&str> = members.iter().map(|member| &**member.name()).collect();
         Ok(Self {
-            roster: Arc::new(roster(&name, written, http, &members)),
+            parked: Parked::beside(&roster, before, &kept, now),
+            roster: Arc::new(roster),
             name,
             members,
             key,
@@ -95,7 +117,7 @@ impl Pool {
             fingerprint,
             board,
             settings: Settings::compile(written),
-            budget: Budget::compile(&written.retry_budget, previous.map(|previous| &previous.budget), now),
+            budget: Budget::compile(&written.retry_budget, before.pool.map(|previous| &previous.budget), now),
             walks_in_panic: written.health.panic == config::pool::Panic::Keep,
             open,
         })
@@ -139,6 +161,11 @@ impl Pool {
     /// Its origins as they are probed and judged.
     pub fn roster(&self) -> &Arc<Roster> {
         &self.roster
+    }
+
+    /// Origins it had until not long ago.
+    pub fn parked(&self) -> Option<&Parked> {
+        self.parked.as_ref()
     }
 
     /// The ring its members make.
@@ -209,15 +236,24 @@ fn twins(pool: &str, written: &config::Pool) -> Vec<Complaint> {
 }
 
 /// The members as written, each with what was learned of the origin of its name.
-fn members(pool: &Arc<str>, written: &config::Pool, previous: Option<&Pool>, open: &Arc<AtomicUsize>) -> Vec<Member> {
+fn members(
+    pool: &Arc<str>,
+    written: &config::Pool,
+    before: Before<'_>,
+    (open, now): (&Arc<AtomicUsize>, Instant),
+) -> Vec<Member> {
     let known: HashMap<&str, &Member> =
-        previous.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
+        before.pool.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
     // Everything is assumed up at start and in a new pool, and without probes for good.
-    let assumed = previous.is_none() || matches!(written.health.probe, units::Off::Off);
+    let assumed = before.pool.is_none() || matches!(written.health.probe, units::Off::Off);
     let compile = |one: &config::pool::Origin| {
         let old = known.get(&*one.name);
-        let address = Address::compile(&one.address, old.map(|old| &old.address));
+        let stay = before.parked.and_then(|parked| parked.find(&one.name, &one.address, now));
+        let address = Address::compile(&one.address, old.map(|old| &old.address).or(stay.map(|stay| &stay.address)));
         let fresh = || {
+            if let Some(stay) = stay {
+                return Arc::clone(&stay.origin);
+            }
             let live = Live::new(assumed, address.is_known());
             Arc::new(Origin::new(Arc::clone(pool), Arc::from(&*one.name), live, Arc::clone(open)))
         };

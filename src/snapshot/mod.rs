@@ -19,7 +19,7 @@ use crate::config::units::Off;
 use crate::config::{self, Complaint, Config, Loaded, process, route};
 use crate::observe::access_log::Format;
 use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, SnapshotAlive};
-use crate::pool::{Pool, Timeouts};
+use crate::pool::{Parked, Pool, Timeouts};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::headers::host_towards;
@@ -38,6 +38,8 @@ pub struct Snapshot {
     table: Table,
     routes: Vec<Route>,
     pools: Vec<Upstream>,
+    /// Pools that were there until not long ago.
+    gone: Vec<Parked>,
     unrouted: Arc<RouteMeters>,
     /// Counts this snapshot as long as anything holds it.
     _alive: SnapshotAlive,
@@ -140,6 +142,7 @@ impl Snapshot {
             table,
             routes,
             pools,
+            gone: previous.map(|previous| previous.gone_without(config, now)).unwrap_or_default(),
             unrouted: metrics.unrouted(),
             _alive: metrics.snapshot(),
         })
@@ -213,6 +216,19 @@ impl Snapshot {
         self.pools.iter().find(|upstream| &**upstream.pool.name() == pool)
     }
 
+    /// Origins that were there until not long ago, of pools in force and of pools that are gone.
+    pub fn parked(&self) -> impl Iterator<Item = &Parked> {
+        self.pools.iter().filter_map(|upstream| upstream.pool.parked()).chain(&self.gone)
+    }
+
+    /// The pools that `config` leaves out.
+    fn gone_without(&self, config: &Config, now: Instant) -> Vec<Parked> {
+        let is_left_out = |pool: &Arc<str>| !config.pools.contains_key(&**pool);
+        let running = self.pools.iter().map(|upstream| &upstream.pool).filter(|pool| is_left_out(pool.name()));
+        let gone = self.gone.iter().filter(|parked| is_left_out(parked.pool()) && parked.roster(now).is_some());
+        running.filter_map(|pool| Parked::whole(pool, now)).chain(gone.cloned()).collect()
+    }
+
     /// Counters of requests that no route took.
     pub fn unrouted(&self) -> &Arc<RouteMeters> {
         &self.unrouted
@@ -238,7 +254,12 @@ impl Parts {
         let mut pools = Vec::with_capacity(config.pools.len());
         for (name, written) in &config.pools {
             let before = old.get(name.as_str()).copied();
-            match Pool::compile(name, written, before.map(|before| &before.pool), now) {
+            let gone = previous.and_then(|previous| previous.gone.iter().find(|gone| **gone.pool() == **name));
+            let compiled = match gone {
+                Some(gone) => Pool::compile_again(name, written, gone, now),
+                None => Pool::compile(name, written, before.map(|before| &before.pool), now),
+            };
+            match compiled {
                 Ok(pool) => match hosts(written) {
                     Ok(hosts) => pools.push(Upstream::new(pool, hosts, before, metrics)),
                     Err(found) => complaints.push(under(name, found)),
@@ -350,10 +371,23 @@ mod tests {
     /// The snapshot of a pool `p` of these origins, with further keys.
     fn snapshot(origins: &str, more: &str, previous: Option<&Snapshot>) -> Snapshot {
         let text = format!(
-            "version: 1\nprocess: {{ listeners: [ {{ address: 0.0.0.0:80 }} ] }}\npools: {{ p: {{ origins: [{origins}]{more} }} }}\n"
+            "version: 1\nprocess: {{ listeners: [ {{ address: 0.0.0.0:80 }} ] }}\nroutes: [ {{ pool: p }} ]\npools: {{ p: {{ origins: [{origins}]{more} }} }}\n"
         );
         let loaded = config::parse("f", &text).unwrap();
         Snapshot::compile(&loaded.config, previous, &Metrics::new().unwrap(), Instant::now()).unwrap()
+    }
+
+    #[test]
+    fn c4_origins_of_a_pool_that_went_come_back_with_what_is_known_of_them() {
+        let both = ", protocol: h2c }, q: { origins: [x]";
+        let routed = |snapshot: &Snapshot| snapshot.named("q").map(|q| Arc::clone(q.pool.members()[0].origin()));
+        let first = snapshot("a", both, None);
+        let known = routed(&first).unwrap();
+        let second = snapshot("a", "", Some(&first));
+        let third = snapshot("a, b", "", Some(&second));
+        assert!(routed(&third).is_none() && third.parked().count() == 1);
+        let fourth = snapshot("a, b", both, Some(&third));
+        assert!(Arc::ptr_eq(&routed(&fourth).unwrap(), &known) && fourth.parked().count() == 0);
     }
 
     #[test]

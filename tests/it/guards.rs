@@ -1,18 +1,21 @@
 //! How much may a reload move, and how is it undone? Rules C3 to C5.
 
+use nix::sys::signal::Signal;
+
 use crate::rig::{self, Gateway, Origin, keys, map};
 
 const GUARDED: &str = "pools: { p: { guard: { max_moved: 30% }, balance: { key: \"{path}\" }, origins: $origins } }\n";
+const FREE: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
 fn origins(names: &[&str]) -> Vec<Origin> {
     names.iter().map(|name| rig::origin(name)).collect()
 }
 
-/// A file with these origins alone.
-fn of(origins: &[&Origin]) -> String {
+/// The text with these origins alone.
+fn of(text: &str, origins: &[&Origin]) -> String {
     let entry = |origin: &&Origin| format!("{{ address: \"{}\", name: \"{}\" }}", origin.address, origin.name);
     let all: Vec<String> = origins.iter().map(entry).collect();
-    GUARDED.replace("$origins", &format!("[{}]", all.join(", ")))
+    text.replace("$origins", &format!("[{}]", all.join(", ")))
 }
 
 fn all(origins: &[Origin]) -> Vec<&Origin> {
@@ -28,7 +31,7 @@ fn c3_more_than_max_moved_is_refused_with_the_table_and_a_step_that_passes() {
     let all_origins = origins(&["a", "b", "c", "d", "e", "f"]);
     let mut gateway = rig::gateway(GUARDED).origins(&all_origins[..3]).start();
     let (before, was) = (map(gateway.address(), &keys(200)), version(&gateway));
-    gateway.rewrite(&of(&all(&all_origins)));
+    gateway.rewrite(&of(GUARDED, &all(&all_origins)));
     let answer = gateway.admin("POST", "/reload");
     assert_eq!(answer.status, 409, "{}", answer.text());
     let told: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
@@ -50,23 +53,23 @@ fn c3_more_than_max_moved_is_refused_with_the_table_and_a_step_that_passes() {
 
     let stepped: Vec<&Origin> =
         all_origins.iter().take(3).chain(all_origins.iter().filter(|one| newcomers.contains(&&*one.name))).collect();
-    let told = gateway.change(&of(&stepped));
+    let told = gateway.change(&of(GUARDED, &stepped));
     assert_eq!(told["version"], was + 1, "{told}");
     let moved = gateway.metrics().sum("moorgate_keys_moved_ratio", &[("pool", "p"), ("kind", "planned")]);
     assert!((moved - p["guard"]["step"]["moved"].as_f64().unwrap()).abs() < 1e-9, "{moved} as was foretold");
 
-    gateway.rewrite(&of(&all(&all_origins)));
+    gateway.rewrite(&of(GUARDED, &all(&all_origins)));
     assert_eq!(gateway.admin("POST", "/reload").status, 409, "small steps add up");
     assert_eq!(gateway.command(&["reload", "--allow-moved", "80%"]).status.code(), Some(0));
     assert_eq!(version(&gateway), was + 2);
-    gateway.change(&of(&all(&all_origins[..3])));
+    gateway.change(&of(GUARDED, &all(&all_origins[..3])));
 }
 
 #[test]
 fn c3_a_dead_origin_may_be_removed_whatever_it_owns() {
     let mut all_origins = origins(&["a", "b"]);
     let mut gateway = rig::gateway(GUARDED).origins(&all_origins).start();
-    gateway.rewrite(&of(&[&all_origins[0]]));
+    gateway.rewrite(&of(GUARDED, &[&all_origins[0]]));
     assert_eq!(gateway.admin("POST", "/reload").status, 409);
     all_origins[1].kill();
     gateway.await_state("p", "b", "down");
@@ -85,4 +88,60 @@ fn c3_a_changed_key_counts_as_everything() {
     assert_eq!((&told["pools"]["p"]["moved_ratio"], &told["pools"]["p"]["guard"]["step"]), (&1.0.into(), &().into()));
     assert_eq!(gateway.command(&["reload", "--allow-moved", "much"]).status.code(), Some(2));
     assert_eq!(gateway.command(&["reload", "--allow-moved", "100%"]).status.code(), Some(0));
+}
+
+#[test]
+fn c4_a_rollback_puts_all_back_at_once_and_the_file_stays_refused() {
+    let four = origins(&["a", "b", "c", "d"]);
+    let mut gateway = rig::gateway(FREE).origins(&four).start();
+    let (first, was) = (map(gateway.address(), &keys(300)), version(&gateway));
+    let fingerprint = |gateway: &Gateway| gateway.status()["pools"]["p"]["ring"]["fingerprint"].clone();
+    let ring = fingerprint(&gateway);
+    let load = rig::load(gateway.address()).start();
+    load.further(100);
+    gateway.change(&of(FREE, &[&four[0], &four[1]]));
+    gateway.await_state("p", "c", "parked");
+    four.iter().skip(2).for_each(Origin::forget);
+    assert_ne!(map(gateway.address(), &keys(300)), first);
+    rig::eventually("parked origins are probed", || {
+        four.iter().skip(2).all(|origin| origin.counts().connections > 0).then_some(())
+    });
+    assert_eq!(four[2].served() + four[3].served(), 0, "and get no request");
+
+    let output = gateway.command(&["rollback"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("rolled back: version "), "{output:?}");
+    assert_eq!(map(gateway.address(), &keys(300)), first, "with the very next request");
+    let status = gateway.status();
+    assert_eq!(fingerprint(&gateway), ring);
+    let states: Vec<_> = status["pools"]["p"]["origins"].as_object().unwrap().values().map(|o| &o["state"]).collect();
+    assert_eq!(states, ["up"; 4], "nobody has to join: {status}");
+    let history: Vec<_> = status["config"]["history"].as_array().unwrap().iter().map(|text| &text["ended"]).collect();
+    assert_eq!(history, [&().into(), &"rolled_back".into(), &serde_json::json!("replaced")], "{status}");
+    assert!(status["config"]["history"][1]["moved_ratio"]["p"].as_f64().unwrap() > 0.2, "{status}");
+
+    let refused = || gateway.metrics().sum("moorgate_reloads_total", &[("result", "refused")]);
+    let before = refused();
+    gateway.signal(Signal::SIGHUP);
+    rig::eventually("the signal is refused", || (refused() > before).then_some(()));
+    assert_eq!((version(&gateway), fingerprint(&gateway)), (was + 2, ring.clone()));
+    assert!(gateway.metrics().sum("moorgate_config_drift", &[]) > 0.5);
+    assert_eq!(gateway.command(&["rollback"]).status.code(), Some(1), "there is nothing before");
+    assert_eq!(gateway.command(&["reload"]).status.code(), Some(0), "the command means it");
+    assert_ne!(fingerprint(&gateway), ring);
+    load.stop().assert_all_good();
+}
+
+#[test]
+fn c4_a_rollback_brings_whole_pools_and_routes_back_and_no_guard_is_asked() {
+    let two = origins(&["a", "b"]);
+    let text = "pools:\n  p: { guard: { max_moved: 1% }, origins: [$a] }\n  q: { origins: [$b] }\n\
+                routes: [ { match: { path: { prefix: /q } }, pool: q }, { pool: p } ]\n";
+    let mut gateway = rig::gateway(text).origins(&two).start();
+    assert_eq!((gateway.get("/q").origin(), gateway.get("/p").origin()), ("b", "a"));
+    gateway.rewrite("pools: { p: { guard: { max_moved: 1% }, origins: [$a, $b] } }\n");
+    assert_eq!(gateway.command(&["reload", "--allow-moved", "100%"]).status.code(), Some(0));
+    let told: serde_json::Value = serde_json::from_slice(&gateway.admin("POST", "/rollback").body).unwrap();
+    assert_eq!((&told["result"], &told["joining"]), (&"rolled_back".into(), &serde_json::json!({})), "{told}");
+    assert_eq!((gateway.get("/q").origin(), gateway.get("/p").origin()), ("b", "a"));
 }

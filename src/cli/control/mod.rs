@@ -1,4 +1,4 @@
-//! Commands to the running gateway: `status` and `reload`, as a client of its control socket or admin address.
+//! Commands to the running gateway: `status`, `reload` and `rollback`, as a client of its control socket or admin address.
 
 mod client;
 mod door;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{ConfigFile, Exit, print};
 use client::{Reply, ask};
 use door::Door;
-pub(in crate::cli) use reload::Reload;
+pub(in crate::cli) use reload::{Reload, Rollback};
 
 /// For each read of an answer. A reload waits two seconds for a file that is being written.
 const PATIENCE: Duration = Duration::from_secs(40);

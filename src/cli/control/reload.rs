@@ -1,4 +1,4 @@
-//! The `reload` command: what was asked for, and how it ended, for people.
+//! The commands that change what is in force: what was asked for, and how it ended, for people.
 
 use std::io::Write;
 
@@ -27,25 +27,28 @@ pub(in crate::cli) struct Reload {
     json: bool,
 }
 
+/// Has the running gateway go back to the configuration before
+///
+/// Origins that a reload dropped in the last ten minutes serve again at once. The file stays as it is; it is applied
+/// again only by `reload`.
+#[derive(Args)]
+pub(in crate::cli) struct Rollback {
+    #[command(flatten)]
+    target: Target,
+    /// Print the answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl Rollback {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
+        post(&self.target, "/rollback", self.json)
+    }
+}
+
 impl Reload {
     pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
-        let reply = self.target.ask("POST", &self.request())?;
-        let Ok(answer) = serde_json::from_str::<Value>(&reply.body) else {
-            bail!("the gateway answers {}: {}", reply.status, reply.body.trim_end());
-        };
-        let done = reply.status == 200;
-        if self.json {
-            print(&format!("{}\n", reply.body.trim_end()))?;
-        } else if done {
-            print(&told(&answer))?;
-        } else {
-            std::io::stderr().write_all(told(&answer).as_bytes())?;
-        }
-        Ok(match reply.status {
-            200 => Exit::Done,
-            409 => Exit::Refused,
-            _ => Exit::Failed,
-        })
+        post(&self.target, &self.request(), self.json)
     }
 
     fn request(&self) -> String {
@@ -60,6 +63,27 @@ impl Reload {
     }
 }
 
+/// Asks, and tells how it ended.
+fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<Exit> {
+    let reply = target.ask("POST", path)?;
+    let Ok(answer) = serde_json::from_str::<Value>(&reply.body) else {
+        bail!("the gateway answers {}: {}", reply.status, reply.body.trim_end());
+    };
+    let done = reply.status == 200;
+    if json {
+        print(&format!("{}\n", reply.body.trim_end()))?;
+    } else if done {
+        print(&told(&answer))?;
+    } else {
+        std::io::stderr().write_all(told(&answer).as_bytes())?;
+    }
+    Ok(match reply.status {
+        200 => Exit::Done,
+        409 if answer["pools"].is_object() => Exit::Refused,
+        _ => Exit::Failed,
+    })
+}
+
 fn percent(text: &str) -> Result<Percent, String> {
     Percent::parse(text).ok_or_else(|| format!("expected {}", Percent::EXPECTED))
 }
@@ -72,10 +96,12 @@ fn told(answer: &Value) -> String {
         "refused" => {
             lines.extend(mistakes(&answer["mistakes"], ""));
             lines.extend(guard::told(&answer["pools"]));
+            lines.extend(answer["why"].as_str().map(str::to_owned));
         }
         "failed" => lines.push(format!("failed: {}", answer["why"].as_str().unwrap_or("no reason given"))),
         _ => lines.push(format!(
-            "{result}: version {}, digest {}",
+            "{}: version {}, digest {}",
+            result.replace('_', " "),
             answer["version"],
             answer["digest"].as_str().unwrap_or("-")
         )),

@@ -38,6 +38,10 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
     if status["probes_stretched"] == true {
         out.push_str("more probes are due than may run: intervals are longer than configured\n");
     }
+    let texts = config["history"].as_array().map_or(&[][..], Vec::as_slice);
+    for one in texts.iter().filter(|_| texts.len() > 1) {
+        let _ = writeln!(out, "{}", history(one));
+    }
     for (name, pool) in status["pools"].as_object().into_iter().flatten() {
         let short = if pool["short"] == true { ", short" } else { "" };
         let _ = writeln!(
@@ -51,6 +55,19 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
         out.push_str(&origins(pool, colour));
     }
     out
+}
+
+/// A text that is or was in force.
+fn history(one: &Value) -> String {
+    let moved = one["moved_ratio"].as_object().into_iter().flatten();
+    let moved = moved.map(|(pool, ratio)| format!(", moved {} of {pool}", percent(ratio.as_f64())));
+    let ended = match (one["ended"].as_str(), one["why"].as_str()) {
+        (None, _) => "in force".to_owned(),
+        (Some(ended), None) => ended.replace('_', " "),
+        (Some(ended), Some(why)) => format!("{}: {why}", ended.replace('_', " ")),
+    };
+    let (version, digest) = (number(&one["version"]), short(text(&one["digest"])));
+    format!("  {version} ({digest}) since {}{}, {ended}", text(&one["since"]), moved.collect::<String>())
 }
 
 fn origins(pool: &Value, colour: bool) -> String {
@@ -211,6 +228,25 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
             shown.lines().nth(1),
             Some("more probes are due than may run: intervals are longer than configured")
         );
+    }
+
+    #[test]
+    fn texts_before_are_told_with_their_end() {
+        let mut status = status();
+        let since = "2026-11-30T00:53:20.250Z";
+        status["config"]["history"] = json!([
+            { "version": 3, "digest": "0123456789abcdef", "since": since, "moved_ratio": {}, "ended": null, "why": null },
+            { "version": 2, "digest": "ab", "since": since, "moved_ratio": { "p": 0.25 }, "ended": "reverted", "why": "no word" },
+            { "version": 1, "digest": "cd", "since": since, "moved_ratio": {}, "ended": "rolled_back", "why": null },
+        ]);
+        let expected = format!(
+            "  3 (0123456789ab) since {since}, in force\n  2 (ab) since {since}, moved 25.0% of p, reverted: no word\n  \
+             1 (cd) since {since}, rolled back\n\npool origin"
+        );
+        let shown = show(&status, false);
+        assert!(shown.contains(&expected), "{shown}");
+        status["config"]["history"].as_array_mut().unwrap().truncate(1);
+        assert!(!show(&status, false).contains("in force"), "nothing came before");
     }
 
     #[test]

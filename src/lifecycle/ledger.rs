@@ -1,0 +1,123 @@
+//! What has the one that writes snapshots done so far? Its book, open to those who look on.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::history::{Ended, Entry, History};
+use crate::snapshot::Snapshot;
+
+/// The book. Only the writer writes.
+#[derive(Debug)]
+pub struct Ledger(Mutex<History>);
+
+/// A text that is or was in force, as `/status` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TextStatus {
+    /// The version of the configuration it came into force as.
+    pub version: u64,
+    /// SHA-256 of it, in hex.
+    pub digest: String,
+    /// When it came into force.
+    pub since: String,
+    /// What that moved, for each pool whose placement it changed: a part of the hash circle.
+    pub moved_ratio: IndexMap<String, f64>,
+    /// `replaced`, `rolled_back` or `reverted`; null: it is in force.
+    pub ended: Option<&'static str>,
+    /// Why it went back by itself.
+    pub why: Option<String>,
+}
+
+impl Ledger {
+    /// Begins with what is in force since `now`; digests in `refused` were gone back from before the start.
+    pub fn new(first: &Snapshot, refused: impl IntoIterator<Item = String>, now: SystemTime) -> Self {
+        Self(Mutex::new(History::new(entry(first, None, now), refused)))
+    }
+
+    /// The texts of the latest time, the newest first.
+    pub fn texts(&self) -> Vec<TextStatus> {
+        self.0.lock().entries().rev().map(TextStatus::of).collect()
+    }
+
+    /// The text that was in force before.
+    pub(super) fn before(&self) -> Option<Entry> {
+        self.0.lock().before().cloned()
+    }
+
+    /// Was this text gone back from?
+    pub(super) fn is_refused(&self, digest: &str) -> bool {
+        self.0.lock().is_refused(digest)
+    }
+
+    /// `old` ends so, and `next` is in force.
+    pub(super) fn enter(&self, old: &Snapshot, next: &Snapshot, ended: Ended, now: SystemTime) {
+        self.0.lock().enter(entry(next, Some(old), now), ended);
+    }
+}
+
+impl TextStatus {
+    fn of(entry: &Entry) -> Self {
+        let since = Timestamp::try_from(entry.since).unwrap_or_default();
+        Self {
+            version: entry.version,
+            digest: entry.digest.clone(),
+            since: since.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            moved_ratio: entry.moved.clone(),
+            ended: entry.ended.as_ref().map(Ended::as_str),
+            why: entry.ended.as_ref().and_then(|ended| match ended {
+                Ended::Reverted(why) => Some(why.clone()),
+                Ended::Replaced | Ended::RolledBack => None,
+            }),
+        }
+    }
+}
+
+fn entry(snapshot: &Snapshot, old: Option<&Snapshot>, since: SystemTime) -> Entry {
+    let moved = snapshot.upstreams().iter().filter_map(|upstream| {
+        let before = old?.named(upstream.pool.name())?;
+        let is_other = before.pool.fingerprint() != upstream.pool.fingerprint();
+        is_other.then(|| (upstream.pool.name().to_string(), upstream.moved))
+    });
+    Entry {
+        version: snapshot.version(),
+        digest: snapshot.digest().to_owned(),
+        text: Arc::from(snapshot.text()),
+        since,
+        moved: moved.collect(),
+        ended: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_shown_with_its_time_and_its_end() {
+        let entry = Entry {
+            version: 3,
+            digest: "ab".into(),
+            text: Arc::from(""),
+            since: UNIX_EPOCH + Duration::from_millis(1_796_000_000_250),
+            moved: IndexMap::from([("p".to_owned(), 0.25)]),
+            ended: Some(Ended::Reverted("not confirmed".into())),
+        };
+        assert_eq!(
+            serde_json::to_value(TextStatus::of(&entry)).unwrap(),
+            json!({
+                "version": 3, "digest": "ab", "since": "2026-11-30T00:53:20.250Z", "moved_ratio": { "p": 0.25 },
+                "ended": "reverted", "why": "not confirmed",
+            })
+        );
+        let in_force = TextStatus::of(&Entry { ended: None, ..entry });
+        assert_eq!((in_force.ended, in_force.why), (None, None));
+    }
+}

@@ -1,0 +1,176 @@
+//! What may be asked of the one that writes snapshots, and where?
+//!
+//! Wishes wait in one line. Equal reloads that come while it works are granted together by one more, which reads the
+//! newest file; all else is granted one after the other, in the order in which it came.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::outcome::{By, ReloadAsk, ReloadOutcome};
+
+/// What may be asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wish {
+    /// Reads the file again.
+    Reload(ReloadAsk),
+    /// Goes back to the text before.
+    Rollback,
+}
+
+/// Where wishes are sent.
+#[derive(Debug, Clone)]
+pub struct Reloads(mpsc::Sender<Sent>);
+
+/// Where they arrive.
+#[derive(Debug)]
+pub struct Inbox(mpsc::Receiver<Sent>);
+
+#[derive(Debug)]
+struct Sent {
+    wish: Wish,
+    answer: Option<oneshot::Sender<ReloadOutcome>>,
+}
+
+/// A pair of both ends.
+pub fn wishes() -> (Reloads, Inbox) {
+    let (send, receive) = mpsc::channel();
+    (Reloads(send), Inbox(receive))
+}
+
+impl Reloads {
+    /// Reloads soon; nobody waits for it.
+    pub fn trigger(&self, by: By) {
+        let wish = Wish::Reload(ReloadAsk { by, ..ReloadAsk::default() });
+        // nobody is there any more only when the process ends
+        let _ = self.0.send(Sent { wish, answer: None });
+    }
+
+    /// Grants a wish, and tells how that ended.
+    pub async fn grant(&self, wish: Wish) -> ReloadOutcome {
+        let (answer, ended) = oneshot::channel();
+        let gone = || ReloadOutcome::Failed { why: "the process is leaving".to_owned() };
+        if self.0.send(Sent { wish, answer: Some(answer) }).is_err() {
+            return gone();
+        }
+        ended.await.unwrap_or_else(|_| gone())
+    }
+}
+
+/// Equal wishes that are granted at once.
+#[derive(Debug)]
+pub(super) struct Together {
+    pub(super) wish: Wish,
+    answers: Vec<oneshot::Sender<ReloadOutcome>>,
+}
+
+/// What there is to do.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// These, in this order.
+    Grant(Vec<Together>),
+    /// Nobody wished for anything in this time.
+    Look,
+    /// Nobody can have a wish any more.
+    End,
+}
+
+impl Together {
+    /// Tells whoever waits how it ended.
+    pub(super) fn answer(self, ended: &ReloadOutcome) {
+        // whoever does not wait any more is not told
+        self.answers.into_iter().for_each(|answer| drop(answer.send(ended.clone())));
+    }
+}
+
+impl Inbox {
+    /// Waits for wishes, at most this long.
+    pub(super) fn next(&self, patience: Option<Duration>) -> Next {
+        let first = match patience {
+            Some(patience) => self.0.recv_timeout(patience),
+            None => self.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match first {
+            Ok(first) => Next::Grant(together(std::iter::once(first).chain(self.0.try_iter()))),
+            Err(RecvTimeoutError::Timeout) => Next::Look,
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+        }
+    }
+}
+
+/// Equal reloads as one, as long as nothing else comes between them.
+fn together(all: impl Iterator<Item = Sent>) -> Vec<Together> {
+    let mut found: Vec<Together> = Vec::new();
+    for Sent { wish, answer } in all {
+        let is_reload = |one: &Together| matches!(one.wish, Wish::Reload(_));
+        let since = found.iter().rposition(|one| !is_reload(one)).map_or(0, |other| other + 1);
+        match found.iter_mut().skip(since).find(|one| one.wish == wish) {
+            Some(alike) => alike.answers.extend(answer),
+            None => found.push(Together { wish, answers: answer.into_iter().collect() }),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Wish = Wish::Reload(ReloadAsk { keep_process: false, allow_moved: None, by: By::Command });
+    const KEEP: Wish = Wish::Reload(ReloadAsk { keep_process: true, allow_moved: None, by: By::Command });
+
+    /// Sends these and says what becomes of them.
+    fn sent(wishes: &[Wish]) -> Vec<(Wish, usize)> {
+        let (reloads, inbox) = super::wishes();
+        let send = |wish: &Wish| {
+            let (answer, ended) = oneshot::channel();
+            reloads.0.send(Sent { wish: *wish, answer: Some(answer) }).unwrap();
+            ended
+        };
+        let waiting: Vec<_> = wishes.iter().map(send).collect();
+        let Next::Grant(granted) = inbox.next(None) else { panic!("nothing came") };
+        let counted = granted.iter().map(|one| (one.wish, one.answers.len())).collect();
+        granted.into_iter().for_each(|one| one.answer(&ReloadOutcome::Failed { why: "told".into() }));
+        for ended in waiting {
+            assert_eq!(ended.blocking_recv().unwrap().word(), "failed");
+        }
+        counted
+    }
+
+    #[test]
+    fn equal_reloads_that_wait_are_granted_together() {
+        let fifty: Vec<Wish> = [[PLAIN; 50].as_slice(), &[KEEP; 3], &[PLAIN]].concat();
+        assert_eq!(sent(&fifty), [(PLAIN, 51), (KEEP, 3)]);
+    }
+
+    #[test]
+    fn what_came_between_two_reloads_stays_between_them() {
+        let wishes = [PLAIN, Wish::Rollback, PLAIN, Wish::Rollback, Wish::Rollback];
+        let each: Vec<_> = wishes.iter().map(|wish| (*wish, 1)).collect();
+        assert_eq!(sent(&wishes), each);
+    }
+
+    #[test]
+    fn a_trigger_is_no_command() {
+        let (reloads, inbox) = wishes();
+        reloads.trigger(By::Signal);
+        let Next::Grant(granted) = inbox.next(None) else { panic!("nothing came") };
+        assert!(matches!(granted[0].wish, Wish::Reload(ReloadAsk { by: By::Signal, .. })), "{granted:?}");
+    }
+
+    #[test]
+    fn without_wishes_it_is_time_to_look_and_then_the_end() {
+        let (reloads, inbox) = wishes();
+        assert!(matches!(inbox.next(Some(Duration::ZERO)), Next::Look));
+        drop(reloads);
+        assert!(matches!(inbox.next(None), Next::End));
+    }
+
+    #[tokio::test]
+    async fn one_who_asks_when_all_is_over_is_told_so() {
+        let (reloads, inbox) = wishes();
+        drop(inbox);
+        assert_eq!(reloads.grant(KEEP).await.word(), "failed");
+    }
+}

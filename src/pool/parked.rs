@@ -1,0 +1,192 @@
+//! Origins a reload dropped: for ten minutes they are probed and kept as they were, without a request, so that going
+//! back puts them in service at once. Rule C4.
+//!
+//! They stand beside their pool, not in it: no floor counts them, no ring and no board shows them, and what is held of
+//! them is what the judge of a roster of their own holds. `parked` is said of them because of where they stand.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use crate::config::units;
+use crate::health::{Address, Policy, Roster, Target};
+
+use super::{Origin, Pool};
+
+/// How long they stay.
+const STAY: Duration = Duration::from_secs(600);
+
+/// The parked origins of one pool.
+#[derive(Debug, Clone)]
+pub struct Parked {
+    pool: Arc<str>,
+    stays: Vec<Stay>,
+    roster: Arc<Roster>,
+    /// Connections open to all origins the pool ever had.
+    pub(super) open: Arc<AtomicUsize>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub struct Stay {
+    /// What is known of it.
+    pub origin: Arc<Origin>,
+    /// Its units of weight when it was dropped.
+    pub weight: u32,
+    /// Where it is.
+    pub address: Address,
+    /// When it is forgotten.
+    pub until: Instant,
+}
+
+impl Parked {
+    /// Those of `before` that are not in `kept`, and those parked already; `None` without any. They are probed as
+    /// `roster` says.
+    pub(super) fn beside(roster: &Roster, before: Before<'_>, kept: &HashSet<&str>, now: Instant) -> Option<Self> {
+        let dropped = before.pool.into_iter().flat_map(Pool::members).map(|member| Stay {
+            origin: Arc::clone(member.origin()),
+            weight: member.weight(),
+            address: member.address().clone(),
+            until: now + STAY,
+        });
+        let parked = before.parked.into_iter().flat_map(|parked| parked.stays(now)).cloned();
+        let stays: Vec<Stay> = dropped.chain(parked).filter(|stay| !kept.contains(&**stay.origin.name())).collect();
+        let open = before.open()?;
+        (!stays.is_empty()).then(|| Self { pool: Arc::clone(&roster.pool), roster: apart(roster, &stays), stays, open })
+    }
+
+    /// All origins of a pool that is gone.
+    pub fn whole(pool: &Pool, now: Instant) -> Option<Self> {
+        Self::beside(pool.roster(), Before::running(pool), &HashSet::new(), now)
+    }
+
+    /// The pool's name.
+    pub fn pool(&self) -> &Arc<str> {
+        &self.pool
+    }
+
+    /// Those that are not forgotten yet.
+    pub fn stays(&self, now: Instant) -> impl Iterator<Item = &Stay> {
+        self.stays.iter().filter(move |stay| now < stay.until)
+    }
+
+    /// Who is to be probed, as long as anybody stays.
+    pub fn roster(&self, now: Instant) -> Option<&Arc<Roster>> {
+        self.stays(now).next().map(|_| &self.roster)
+    }
+
+    /// The one of this name, if it is still where `written` says.
+    pub(super) fn find(&self, name: &str, written: &units::Address, now: Instant) -> Option<&Stay> {
+        let mut stays = self.stays(now);
+        stays.find(|stay| **stay.origin.name() == *name && stay.is_at(written))
+    }
+}
+
+impl Stay {
+    fn is_at(&self, written: &units::Address) -> bool {
+        match (&self.address, Address::compile(written, Some(&self.address))) {
+            (Address::Fixed(old), Address::Fixed(new)) => *old == new,
+            (Address::Name(old), Address::Name(new)) => Arc::ptr_eq(old, &new),
+            _ => false,
+        }
+    }
+}
+
+/// What a pool takes over from: itself before, or what is parked of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Before<'a> {
+    pub(super) pool: Option<&'a Pool>,
+    pub(super) parked: Option<&'a Parked>,
+}
+
+impl<'a> Before<'a> {
+    /// A pool that runs, with what is parked beside it.
+    pub(super) fn running(pool: &'a Pool) -> Self {
+        Self { pool: Some(pool), parked: pool.parked() }
+    }
+
+    /// A pool that is gone.
+    pub(super) fn gone(parked: &'a Parked) -> Self {
+        Self { pool: None, parked: Some(parked) }
+    }
+
+    /// Its counter of connections.
+    pub(super) fn open(&self) -> Option<Arc<AtomicUsize>> {
+        let running = self.pool.map(|pool| &pool.open);
+        running.or_else(|| self.parked.map(|parked| &parked.open)).map(Arc::clone)
+    }
+}
+
+/// A roster of their own, in which nobody is kept for the sake of the others.
+fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
+    let target = |stay: &Stay| Target {
+        name: Arc::clone(stay.origin.name()),
+        weight: stay.weight,
+        address: stay.address.clone(),
+        live: Arc::clone(stay.origin.health()),
+    };
+    Arc::new(Roster {
+        pool: Arc::from(format!("{}, parked", roster.pool)),
+        policy: Policy { spare: 1.0, fail: true, ..roster.policy.clone() },
+        http: roster.http.clone(),
+        targets: stays.iter().map(target).collect(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::super::tests::{compiled, pool, section};
+    use super::*;
+    use crate::config::units::Address as Written;
+    use crate::health::Verdict;
+
+    fn names(pool: &Pool, now: Instant) -> Vec<&str> {
+        pool.parked().into_iter().flat_map(|parked| parked.stays(now)).map(|stay| &**stay.origin.name()).collect()
+    }
+
+    #[test]
+    fn c4_dropped_origins_are_parked_until_they_are_back_or_forgotten() {
+        let (old, now) = (pool(&["a", "b", "c"]), Instant::now());
+        let dropped = Arc::clone(old.members()[1].origin());
+        dropped.health().publish(Verdict::Kept);
+        let smaller = Pool::compile("p", &section(&["a", "c"]), Some(&old), now).unwrap();
+        assert_eq!(names(&smaller, now), ["b"]);
+        let roster = smaller.parked().unwrap().roster(now).unwrap();
+        assert_eq!((roster.targets.len(), &*roster.pool), (1, "p, parked"));
+        let smallest = Pool::compile("p", &section(&["a"]), Some(&smaller), now + STAY / 2).unwrap();
+        assert_eq!(names(&smallest, now + STAY / 2), ["c", "b"], "each for its own time");
+        assert_eq!(names(&smallest, now + STAY), ["c"]);
+        assert!(smallest.parked().unwrap().roster(now + STAY * 2).is_none(), "and then they are left alone");
+        let back = Pool::compile("p", &section(&["a", "b", "c"]), Some(&smallest), now + STAY / 2).unwrap();
+        assert!(Arc::ptr_eq(back.members()[1].origin(), &dropped) && back.parked().is_none());
+        assert_eq!((back.usable_members(), dropped.verdict()), (3, Verdict::Kept), "as it was, in one store");
+        let late = Pool::compile("p", &section(&["a", "b", "c"]), Some(&smallest), now + STAY).unwrap();
+        assert_eq!(late.members()[1].origin().verdict(), Verdict::Joining, "forgotten");
+    }
+
+    #[test]
+    fn c4_who_comes_back_at_another_address_is_somebody_else() {
+        let old = pool(&["a", "b"]);
+        let smaller = compiled(&section(&["a"]), Some(&old));
+        let mut elsewhere = section(&["a", "b"]);
+        elsewhere.origins[1].address = Written::Ip("127.0.0.9:9".parse().unwrap());
+        let back = compiled(&elsewhere, Some(&smaller));
+        assert_eq!(back.members()[1].origin().verdict(), Verdict::Joining);
+        assert!(back.parked().is_none(), "there is one of a name");
+    }
+
+    #[test]
+    fn c4_a_pool_that_is_gone_comes_back_as_it_was() {
+        let (old, now) = (pool(&["a", "b"]), Instant::now());
+        old.members()[0].origin().health().publish(Verdict::Down);
+        old.members()[0].origin().connection_opened();
+        let gone = Parked::whole(&old, now).unwrap();
+        let back = Pool::compile_again("p", &section(&["a", "b", "c"]), &gone, now).unwrap();
+        let held: Vec<_> = back.members().iter().map(|member| member.origin().verdict()).collect();
+        assert_eq!(held, [Verdict::Down, Verdict::Up, Verdict::Up], "a pool that is new is assumed up");
+        (0..2).for_each(|_| back.members()[2].origin().connection_opened());
+        assert!(!back.keeps_idle(), "all connections of the pool are counted");
+    }
+}
