@@ -76,12 +76,15 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     match question.path {
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
-        "/reload" | "/rollback" if question.method != "POST" => not_allowed("POST"),
-        "/reload" | "/rollback" if !question.door.is_local() => Answer::text(403, "only from this machine"),
+        "/reload" | "/confirm" | "/rollback" if question.method != "POST" => not_allowed("POST"),
+        "/reload" | "/confirm" | "/rollback" if !question.door.is_local() => {
+            Answer::text(403, "only from this machine")
+        }
         "/reload" => match query::reload(question.query) {
             Ok(ask) => change(gateway, Wish::Reload(ask)).await,
             Err(why) => Answer::text(400, &why),
         },
+        "/confirm" => change(gateway, Wish::Confirm).await,
         "/rollback" => change(gateway, Wish::Rollback).await,
         _ => Answer::text(404, "not found"),
     }
@@ -110,7 +113,8 @@ fn page(gateway: &Gateway, path: &str) -> Answer {
 async fn change(gateway: &Gateway, wish: Wish) -> Answer {
     let outcome = (gateway.change)(wish).await;
     let status = match outcome {
-        ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) | ReloadOutcome::RolledBack(_) => 200,
+        ReloadOutcome::Applied(_) | ReloadOutcome::Unchanged(_) | ReloadOutcome::Confirmed(_) => 200,
+        ReloadOutcome::RolledBack(_) | ReloadOutcome::Reverted(_) => 200,
         ReloadOutcome::Guarded { .. } | ReloadOutcome::Declined { .. } => 409,
         ReloadOutcome::Refused { .. } => 422,
         ReloadOutcome::Failed { .. } => 503,
@@ -165,6 +169,7 @@ mod tests {
             config: Box::new(|| "version: 1\n".into()),
             change: Arc::new(|wish| {
                 let outcome = match wish {
+                    Wish::Confirm => ReloadOutcome::Declined { why: "nothing waits".into() },
                     Wish::Rollback => ReloadOutcome::RolledBack(InForce::default()),
                     Wish::Reload(ask) if ask.keep_process => {
                         ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
@@ -216,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_wish_is_answered_as_it_ended() {
-        assert_eq!(status(&local("POST", "/rollback")), 200);
+        assert_eq!([status(&local("POST", "/rollback")), status(&local("POST", "/confirm"))], [200, 409]);
         assert_eq!(status(&local("POST", "/reload")), 200);
         for (query, expected) in [("keep_process=true", 422), ("allow_moved=1%25", 409), ("allow_moved=much", 400)] {
             assert_eq!(status(&Question { query, ..local("POST", "/reload") }), expected, "{query}");

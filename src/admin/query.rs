@@ -1,6 +1,6 @@
 //! What does the query of a POST ask for? Names are known or refused: a misspelt one would be a reload without it.
 
-use crate::config::units::Percent;
+use crate::config::units::{Duration, Percent};
 use crate::config::written::Written;
 use crate::lifecycle::ReloadAsk;
 
@@ -13,6 +13,7 @@ pub(super) fn reload(query: &str) -> Result<ReloadAsk, String> {
         match name {
             "keep_process" => ask.keep_process = yes(name, &value)?,
             "allow_moved" => ask.allow_moved = Some(written::<Percent>(name, &value)?),
+            "confirm" => ask.confirm = Some(written::<Duration>(name, &value)?.0),
             _ => return Err(format!("{name}: unknown")),
         }
     }
@@ -68,6 +69,7 @@ mod tests {
             ("keep_process=false", plain),
             ("allow_moved=60%25", allowing),
             ("allow_moved=60%", allowing),
+            ("confirm=1.5s", ReloadAsk { confirm: Some(std::time::Duration::from_millis(1500)), ..plain }),
             ("&allow_moved=60%25&keep_process", ReloadAsk { keep_process: true, ..allowing }),
         ] {
             assert_eq!(reload(query), Ok(ask), "{query}");
@@ -79,6 +81,7 @@ mod tests {
         for (query, said) in [
             ("keep_proces", "keep_proces: unknown"),
             ("keep_process=1", "keep_process: found \"1\", expected true or false"),
+            ("confirm=60", "confirm: found \"60\", expected a time with its unit, such as 500ms, 10s or 5m"),
             ("allow_moved=0.6", "allow_moved: found \"0.6\", expected a share from 0% to 100%, with its sign"),
         ] {
             assert_eq!(reload(query), Err(said.to_owned()), "{query}");

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::lifecycle::TextStatus;
+use crate::lifecycle::{ConfirmStatus, TextStatus};
 
 /// All of it.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -29,6 +29,8 @@ pub struct ConfigStatus {
     pub digest: String,
     /// The texts of the latest time, the newest first: that in force.
     pub history: Vec<TextStatus>,
+    /// What waits to be confirmed; null: nothing.
+    pub confirm: Option<ConfirmStatus>,
 }
 
 /// A pool.

@@ -8,20 +8,25 @@ use indexmap::IndexMap;
 use super::status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
-use crate::lifecycle::TextStatus;
+use crate::lifecycle::Ledger;
 use crate::observe::{OriginView, PoolView};
 use crate::pool::{Member, Origin, Stay};
 use crate::snapshot::{Snapshot, Upstream};
 
 impl Status {
-    /// The state of everything in `snapshot`, as `prober` sees to it; `history`: how it came to that; `started`: when the
+    /// The state of everything in `snapshot`, as `prober` sees to it; `ledger`: how it came to that; `started`: when the
     /// process was.
-    pub fn of(snapshot: &Snapshot, prober: &Prober, history: Vec<TextStatus>, started: Instant, now: Instant) -> Self {
+    pub fn of(snapshot: &Snapshot, prober: &Prober, ledger: &Ledger, started: Instant, now: Instant) -> Self {
         let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, now));
         Self {
             generation: 1,
             uptime: now.saturating_duration_since(started).as_secs_f64(),
-            config: ConfigStatus { version: snapshot.version(), digest: snapshot.digest().to_owned(), history },
+            config: ConfigStatus {
+                version: snapshot.version(),
+                digest: snapshot.digest().to_owned(),
+                history: ledger.texts(),
+                confirm: ledger.confirm(),
+            },
             probes_stretched: prober.is_stretched(),
             pools: snapshot.upstreams().iter().map(pool).collect(),
         }
@@ -148,10 +153,15 @@ pools:
         snapshot.read_from(&loaded)
     }
 
+    fn seen(snapshot: &Snapshot, started: Instant, now: Instant) -> Status {
+        let ledger = Ledger::new(snapshot, [], std::time::SystemTime::UNIX_EPOCH);
+        Status::of(snapshot, &Prober::new(), &ledger, started, now)
+    }
+
     fn status() -> Value {
         let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
         let snapshot = snapshot(&metrics, now);
-        let status = Status::of(&snapshot, &Prober::new(), Vec::new(), now, now + Duration::from_millis(1500));
+        let status = seen(&snapshot, now, now + Duration::from_millis(1500));
         serde_json::to_value(status).unwrap()
     }
 
@@ -212,11 +222,7 @@ pools:
         let smaller = TEXT.replace(", \"b.example:81\"", "");
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&before), &metrics, now);
         let (_, after) = config::parse_with("m.yaml", &smaller, compile).unwrap();
-        let origins = |later: u64| {
-            Status::of(&after, &Prober::new(), Vec::new(), now, now + Duration::from_secs(later)).pools["origin"]
-                .origins
-                .clone()
-        };
+        let origins = |later: u64| seen(&after, now, now + Duration::from_secs(later)).pools["origin"].origins.clone();
         let parked = &origins(0)["b.example:81"];
         assert_eq!((parked.state, parked.weight.effective, parked.share), ("parked", 0.0, 0.0));
         assert!(parked.why.contains("unresolved"), "{}", parked.why);
@@ -231,7 +237,7 @@ pools:
         let snapshot = snapshot(&metrics, now);
         show(&snapshot, now);
         let shown = metrics.encode().unwrap();
-        let status = Status::of(&snapshot, &Prober::new(), Vec::new(), now, now);
+        let status = seen(&snapshot, now, now);
         let (fingerprint, pool) = (&status.pools["origin"].ring.fingerprint, "pool=\"origin\"");
         for line in [
             format!("moorgate_origin_up{{{pool},origin=\"10.0.0.2:80\"}} 1"),

@@ -166,7 +166,7 @@ impl Start {
                 admin::show(&shown.load(), now());
                 metrics.encode().map_err(|error| error.to_string())
             }),
-            status: Box::new(move || admin::Status::of(&store.load(), &prober, ledger.texts(), started, now())),
+            status: Box::new(move || admin::Status::of(&store.load(), &prober, &ledger, started, now())),
             config: Box::new(move || config::dump(running.load().config())),
             change: Arc::new(move |wish| {
                 let reloads = reloads.clone();

@@ -13,7 +13,21 @@ use crate::snapshot::Snapshot;
 
 /// The book. Only the writer writes.
 #[derive(Debug)]
-pub struct Ledger(Mutex<History>);
+pub struct Ledger {
+    history: Mutex<History>,
+    confirm: Mutex<Option<ConfirmStatus>>,
+}
+
+/// A change that waits to be confirmed, as `/status` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ConfirmStatus {
+    /// Seconds there are in all.
+    pub within: f64,
+    /// Seconds that are left; null as long as they have not begun.
+    pub left: Option<f64>,
+    /// Newcomers that keep them from beginning.
+    pub waits_for: Vec<String>,
+}
 
 /// A text that is or was in force, as `/status` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,27 +49,38 @@ pub struct TextStatus {
 impl Ledger {
     /// Begins with what is in force since `now`; digests in `refused` were gone back from before the start.
     pub fn new(first: &Snapshot, refused: impl IntoIterator<Item = String>, now: SystemTime) -> Self {
-        Self(Mutex::new(History::new(entry(first, None, now), refused)))
+        let history = History::new(entry(first, None, now), refused);
+        Self { history: Mutex::new(history), confirm: Mutex::default() }
     }
 
     /// The texts of the latest time, the newest first.
     pub fn texts(&self) -> Vec<TextStatus> {
-        self.0.lock().entries().rev().map(TextStatus::of).collect()
+        self.history.lock().entries().rev().map(TextStatus::of).collect()
+    }
+
+    /// What waits to be confirmed.
+    pub fn confirm(&self) -> Option<ConfirmStatus> {
+        self.confirm.lock().clone()
+    }
+
+    /// This waits to be confirmed now.
+    pub(super) fn waits(&self, confirm: Option<ConfirmStatus>) {
+        *self.confirm.lock() = confirm;
     }
 
     /// The text that was in force before.
     pub(super) fn before(&self) -> Option<Entry> {
-        self.0.lock().before().cloned()
+        self.history.lock().before().cloned()
     }
 
     /// Was this text gone back from?
     pub(super) fn is_refused(&self, digest: &str) -> bool {
-        self.0.lock().is_refused(digest)
+        self.history.lock().is_refused(digest)
     }
 
     /// `old` ends so, and `next` is in force.
     pub(super) fn enter(&self, old: &Snapshot, next: &Snapshot, ended: Ended, now: SystemTime) {
-        self.0.lock().enter(entry(next, Some(old), now), ended);
+        self.history.lock().enter(entry(next, Some(old), now), ended);
     }
 }
 

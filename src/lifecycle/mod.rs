@@ -3,6 +3,7 @@
 //! Signals become wishes ([`signals`]), wishes to reload are granted one at a time by the one task that writes snapshots
 //! ([`reload`]), and the wish to leave ends [`serve`] once everybody has gone or had their time ([`Leave`]).
 
+mod confirm;
 mod descriptors;
 mod difference;
 mod history;
@@ -19,7 +20,7 @@ mod wish;
 
 pub use descriptors::{max_connections, raise};
 pub use leave::Leave;
-pub use ledger::{Ledger, TextStatus};
+pub use ledger::{ConfirmStatus, Ledger, TextStatus};
 pub use movement::Movement;
 pub use outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;

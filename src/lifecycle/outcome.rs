@@ -1,5 +1,7 @@
 //! How did a reload end? The answer of `POST /reload`, of the command, and of the log line.
 
+use std::time::Duration;
+
 use indexmap::IndexMap;
 use serde::Serialize;
 
@@ -14,6 +16,8 @@ pub struct ReloadAsk {
     pub keep_process: bool,
     /// This once so much may move, whatever `guard.max_moved` of any pool says.
     pub allow_moved: Option<Percent>,
+    /// Goes back by itself unless it is confirmed within this.
+    pub confirm: Option<Duration>,
     /// Who asks.
     pub by: By,
 }
@@ -38,9 +42,13 @@ pub enum ReloadOutcome {
     Applied(InForce),
     /// The file says what was in force already; the version stays.
     Unchanged(InForce),
+    /// What waited to be confirmed stays.
+    Confirmed(InForce),
     /// An earlier text is in force again.
     #[serde(rename = "rolled_back")]
     RolledBack(InForce),
+    /// It went back to an earlier text by itself.
+    Reverted(InForce),
     /// The file is not taken, and nothing changed.
     Refused {
         /// Every error in the file.
@@ -70,7 +78,7 @@ pub enum ReloadOutcome {
 }
 
 /// What is in force after a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct InForce {
     /// How many configurations were put in force since the start.
     pub version: u64,
@@ -82,6 +90,9 @@ pub struct InForce {
     pub joining: IndexMap<String, Vec<String>>,
     /// What the file could do better.
     pub warnings: Vec<Mistake>,
+    /// It goes back by itself unless it is confirmed within so many seconds from when all newcomers are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_within: Option<f64>,
 }
 
 impl ReloadOutcome {
@@ -100,7 +111,8 @@ impl ReloadOutcome {
     /// What the file could do better.
     pub fn warnings(&self) -> &[Mistake] {
         match self {
-            Self::Applied(now) | Self::Unchanged(now) | Self::RolledBack(now) => &now.warnings,
+            Self::Applied(now) | Self::Unchanged(now) | Self::Confirmed(now) => &now.warnings,
+            Self::RolledBack(now) | Self::Reverted(now) => &now.warnings,
             Self::Refused { warnings, .. } | Self::Guarded { warnings, .. } => warnings,
             Self::Declined { .. } | Self::Failed { .. } => &[],
         }
@@ -111,7 +123,9 @@ impl ReloadOutcome {
         match self {
             Self::Applied(_) => "applied",
             Self::Unchanged(_) => "unchanged",
+            Self::Confirmed(_) => "confirmed",
             Self::RolledBack(_) => "rolled_back",
+            Self::Reverted(_) => "reverted",
             Self::Refused { .. } | Self::Guarded { .. } | Self::Declined { .. } => "refused",
             Self::Failed { .. } => "failed",
         }
@@ -129,7 +143,7 @@ mod tests {
         let joining = IndexMap::from([("origin".to_owned(), vec!["b:80".to_owned()])]);
         let changed = vec!["pools.origin.origins".to_owned()];
         let applied =
-            ReloadOutcome::Applied(InForce { version: 4, digest: "ab".into(), changed, joining, warnings: Vec::new() });
+            ReloadOutcome::Applied(InForce { version: 4, digest: "ab".into(), changed, joining, ..InForce::default() });
         assert_eq!(
             serde_json::to_value(&applied).unwrap(),
             json!({
@@ -146,6 +160,8 @@ mod tests {
         for outcome in [
             ReloadOutcome::Applied(InForce::default()),
             ReloadOutcome::Unchanged(InForce::default()),
+            ReloadOutcome::Confirmed(InForce::default()),
+            ReloadOutcome::Reverted(InForce::default()),
             ReloadOutcome::RolledBack(InForce::default()),
             ReloadOutcome::Refused { mistakes: nothing(), warnings: nothing() },
             ReloadOutcome::Guarded { pools, warnings: nothing() },

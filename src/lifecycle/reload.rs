@@ -10,19 +10,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use indexmap::IndexMap;
 
+use super::confirm::{Clock, Newcomers};
 use super::difference::changed;
 use super::history::{Ended, Entry};
-use super::ledger::Ledger;
+use super::ledger::{ConfirmStatus, Ledger};
 use super::movement::Movement;
 use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Loaded, Mistake, Report, Severity};
 use crate::health::Verdict;
 use crate::observe::Metrics;
+use crate::pool::Origin;
 use crate::snapshot::guard::Trail;
 use crate::snapshot::{Snapshot, Store};
 
@@ -37,7 +39,19 @@ pub struct Reloader {
     trail: Trail,
     /// The digest of what the file said when it was last read; `None`: nothing that can be served.
     read: Option<String>,
+    pending: Option<Pending>,
+    /// The file changed while a change waited.
+    missed: bool,
 }
+
+/// A change that goes back by itself unless it is confirmed.
+struct Pending {
+    clock: Clock,
+    newcomers: Vec<Arc<Origin>>,
+}
+
+/// A change that waits is looked at this often.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Reloader {
     /// Writes into `store`, and what it does into `ledger`. `file`: what is reloaded, if anything; `published`: told
@@ -50,7 +64,7 @@ impl Reloader {
         published: Box<dyn Fn() + Send>,
     ) -> Self {
         let read = Some(store.load().digest().to_owned());
-        Self { file, store, metrics, published, ledger, trail: Trail::default(), read }
+        Self { file, store, metrics, published, ledger, trail: Trail::default(), read, pending: None, missed: false }
     }
 
     /// Grants wishes on a thread of its own for as long as the process lives.
@@ -63,7 +77,7 @@ impl Reloader {
 
     fn work(mut self, inbox: &Inbox) {
         loop {
-            match inbox.next(None) {
+            match inbox.next(self.pending.as_ref().map(|_| LOOK)) {
                 Next::Grant(wishes) => {
                     for wish in wishes {
                         let ended = self.grant(wish.wish);
@@ -73,17 +87,35 @@ impl Reloader {
                 Next::Look => {}
                 Next::End => return,
             }
+            self.look();
+        }
+    }
+
+    /// What waits may go back, and what had to wait for that may come.
+    fn look(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            let (newcomers, now) = (pending.newcomers(), now());
+            let is_over = pending.clock.is_over(newcomers, now);
+            self.ledger.waits(Some(pending.status(now)));
+            let why = format!("not confirmed within {:?}", pending.clock.within());
+            if is_over {
+                self.revert(&why);
+            }
+        }
+        if self.pending.is_none() && std::mem::take(&mut self.missed) {
+            self.grant(Wish::Reload(ReloadAsk { by: By::Watch, ..ReloadAsk::default() }));
         }
     }
 
     fn grant(&mut self, wish: Wish) -> ReloadOutcome {
         let grant = || match wish {
             Wish::Reload(ask) => self.reload(ask),
-            Wish::Rollback => self.roll_back(),
+            Wish::Confirm => self.confirm(),
+            Wish::Rollback => self.go_back(Ended::RolledBack),
         };
         // a defect in one wish must not make all later ones impossible
         let ended = catch_unwind(AssertUnwindSafe(grant));
-        let ended = ended.unwrap_or_else(|_| ReloadOutcome::Failed { why: "a defect, see the log".to_owned() });
+        let ended = ended.unwrap_or_else(|_| defect());
         self.tell(&ended);
         ended
     }
@@ -93,6 +125,10 @@ impl Reloader {
         let Some(file) = self.file.clone() else {
             return ReloadOutcome::Failed { why: "started without a file, so there is nothing to reload".to_owned() };
         };
+        if self.pending.is_some() {
+            self.missed |= ask.by == By::Watch;
+            return ReloadOutcome::declined("a change waits: `moorgate confirm` or `moorgate rollback` first");
+        }
         let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
         let read = config::load_with(&file, compile);
@@ -119,7 +155,9 @@ impl Reloader {
         if !pools.is_empty() {
             return ReloadOutcome::Guarded { pools, warnings: loaded.warnings };
         }
-        let applied = in_force(&next, without_process(differences), loaded.warnings);
+        let mut applied = in_force(&next, without_process(differences), loaded.warnings);
+        applied.confirm_within = ask.confirm.map(|within| within.as_secs_f64());
+        self.pending = ask.confirm.map(|within| Pending::new(Clock::new(within, now), &next));
         self.publish(&old, next, Ended::Replaced, now);
         ReloadOutcome::Applied(applied)
     }
@@ -136,11 +174,32 @@ impl Reloader {
         judged.filter(|(_, judgement)| judgement.refuses()).map(|(name, one)| (name, Movement::of(one))).collect()
     }
 
-    fn roll_back(&mut self) -> ReloadOutcome {
+    fn confirm(&mut self) -> ReloadOutcome {
+        if self.pending.take().is_none() {
+            return ReloadOutcome::declined("no change waits to be confirmed");
+        }
+        self.ledger.waits(None);
+        ReloadOutcome::Confirmed(in_force(&self.store.load(), Vec::new(), Vec::new()))
+    }
+
+    /// By itself, for this reason.
+    fn revert(&mut self, why: &str) {
+        log::warn!("going back by itself: {why}");
+        let go_back = || self.go_back(Ended::Reverted(why.to_owned()));
+        let ended = catch_unwind(AssertUnwindSafe(go_back)).unwrap_or_else(|_| defect());
+        self.tell(&ended);
+    }
+
+    /// To the text before; what waits to be confirmed is over.
+    fn go_back(&mut self, ended: Ended) -> ReloadOutcome {
+        self.pending = None;
+        self.ledger.waits(None);
         let Some(before) = self.ledger.before() else {
             return ReloadOutcome::declined("there is no earlier text to go back to");
         };
-        match self.restore(&before, Ended::RolledBack) {
+        let by_itself = matches!(ended, Ended::Reverted(_));
+        match self.restore(&before, ended) {
+            Ok(now) if by_itself => ReloadOutcome::Reverted(now),
             Ok(now) => ReloadOutcome::RolledBack(now),
             Err(report) => ReloadOutcome::refused(report),
         }
@@ -170,14 +229,20 @@ impl Reloader {
 
     /// Logs and counts how a wish ended.
     fn tell(&self, ended: &ReloadOutcome) {
-        self.metrics.reloaded(ended.word());
+        if !matches!(ended, ReloadOutcome::Confirmed(_)) {
+            self.metrics.reloaded(ended.word());
+        }
         match ended {
             ReloadOutcome::Applied(now) => log::info!("configuration {} is in force: {}", now.version, told(now)),
             ReloadOutcome::Unchanged(now) => {
                 log::info!("configuration {} stays in force: the file says the same", now.version);
             }
+            ReloadOutcome::Confirmed(now) => log::info!("configuration {} is confirmed", now.version),
             ReloadOutcome::RolledBack(now) => {
                 log::warn!("rolled back: configuration {} is in force: {}", now.version, told(now));
+            }
+            ReloadOutcome::Reverted(now) => {
+                log::warn!("reverted: configuration {} is in force: {}", now.version, told(now));
             }
             ReloadOutcome::Refused { mistakes, .. } => {
                 mistakes.iter().for_each(|mistake| log::error!("{mistake}"));
@@ -195,6 +260,37 @@ impl Reloader {
         let in_force = self.store.load();
         self.metrics.configuration(in_force.version(), self.read.as_deref() != Some(in_force.digest()));
     }
+}
+
+impl Pending {
+    /// Whoever has to come in first is in `next`.
+    fn new(clock: Clock, next: &Snapshot) -> Self {
+        let members = next.upstreams().iter().flat_map(|upstream| upstream.pool.members());
+        let newcomers = members.map(|member| member.origin()).filter(|origin| origin.verdict() == Verdict::Joining);
+        Self { clock, newcomers: newcomers.cloned().collect() }
+    }
+
+    fn waits_for(&self) -> impl Iterator<Item = &Arc<Origin>> {
+        self.newcomers.iter().filter(|origin| origin.verdict() == Verdict::Joining)
+    }
+
+    fn newcomers(&self) -> Newcomers {
+        if self.waits_for().next().is_some() { Newcomers::Joining } else { Newcomers::There }
+    }
+
+    fn status(&self, now: Instant) -> ConfirmStatus {
+        let left = self.clock.left(now).map(|left| left.as_secs_f64());
+        let waits_for = self.waits_for().filter(|_| left.is_none());
+        ConfirmStatus {
+            within: self.clock.within().as_secs_f64(),
+            left,
+            waits_for: waits_for.map(|origin| format!("{}/{}", origin.pool(), origin.name())).collect(),
+        }
+    }
+}
+
+fn defect() -> ReloadOutcome {
+    ReloadOutcome::Failed { why: "a defect, see the log".to_owned() }
 }
 
 /// Logs what a file could do better.
@@ -246,7 +342,8 @@ fn in_force(snapshot: &Snapshot, changed: Vec<String>, warnings: Vec<Mistake>) -
             joining.insert(upstream.pool.name().to_string(), names);
         }
     }
-    InForce { version: snapshot.version(), digest: snapshot.digest().to_owned(), changed, joining, warnings }
+    let digest = snapshot.digest().to_owned();
+    InForce { version: snapshot.version(), digest, changed, joining, warnings, confirm_within: None }
 }
 
 fn told(now: &InForce) -> String {
@@ -260,7 +357,7 @@ mod tests {
     use super::*;
     use crate::config::units::Percent;
 
-    const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None, by: By::Command };
+    const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None, confirm: None, by: By::Command };
 
     /// A gateway that was started with `file`.
     fn started(file: &std::path::Path) -> Reloader {
@@ -368,6 +465,45 @@ mod tests {
         assert!(reloader.metrics.encode().unwrap().contains("moorgate_config_drift 0"));
         let told: Vec<_> = reloader.ledger.texts().iter().map(|text| (text.version, text.ended)).collect();
         assert_eq!(told, [(4, None), (3, Some("replaced")), (2, Some("rolled_back")), (1, Some("replaced"))]);
+    }
+
+    #[test]
+    fn c4_what_is_not_confirmed_goes_back_and_what_waits_lets_nothing_in_between() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("moorgate.yaml");
+        let write = |origins: &str| std::fs::write(&file, text("127.0.0.1:80", origins)).unwrap();
+        write("[a, b]");
+        let mut reloader = started(&file);
+        let first = reloader.store.load().digest().to_owned();
+        let confirm = |within| ReloadAsk { confirm: Some(within), ..ReloadAsk::default() };
+        assert_eq!(reloader.grant(Wish::Confirm).word(), "refused", "nothing waits");
+
+        write("[a]");
+        let ReloadOutcome::Applied(now) = reloader.grant(Wish::Reload(confirm(Duration::from_secs(60)))) else {
+            panic!("not applied")
+        };
+        assert_eq!(now.confirm_within, Some(60.0));
+        reloader.look();
+        assert!(reloader.ledger.confirm().unwrap().left.is_some_and(|left| left > 50.0));
+        write("[a, c]");
+        let watched = ReloadAsk { by: By::Watch, ..ReloadAsk::default() };
+        assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "refused", "one waits");
+        assert_eq!(reloader.grant(Wish::Reload(watched)).word(), "refused");
+        assert_eq!(reloader.grant(Wish::Confirm).word(), "confirmed");
+        assert_eq!((reloader.ledger.confirm(), reloader.store.load().version()), (None, 2));
+        reloader.look();
+        assert_eq!(reloader.store.load().version(), 3, "the file that had to wait");
+
+        write("[a, b]");
+        assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "applied");
+        write("[b]");
+        assert_eq!(reloader.grant(Wish::Reload(confirm(Duration::ZERO))).word(), "applied");
+        reloader.look();
+        assert_eq!((reloader.store.load().digest(), reloader.ledger.confirm()), (&*first, None));
+        let last = &reloader.ledger.texts()[1];
+        assert_eq!((last.ended, last.why.as_deref()), (Some("reverted"), Some("not confirmed within 0ns")));
+        assert!(reloader.metrics.encode().unwrap().contains("moorgate_reloads_total{result=\"reverted\"} 1"));
+        assert_eq!(reloader.grant(Wish::Reload(watched)).word(), "refused", "its text is known");
     }
 
     #[test]

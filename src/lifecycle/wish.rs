@@ -15,6 +15,8 @@ use super::outcome::{By, ReloadAsk, ReloadOutcome};
 pub enum Wish {
     /// Reads the file again.
     Reload(ReloadAsk),
+    /// Keeps what waits to be confirmed.
+    Confirm,
     /// Goes back to the text before.
     Rollback,
 }
@@ -117,8 +119,9 @@ fn together(all: impl Iterator<Item = Sent>) -> Vec<Together> {
 mod tests {
     use super::*;
 
-    const PLAIN: Wish = Wish::Reload(ReloadAsk { keep_process: false, allow_moved: None, by: By::Command });
-    const KEEP: Wish = Wish::Reload(ReloadAsk { keep_process: true, allow_moved: None, by: By::Command });
+    const ASK: ReloadAsk = ReloadAsk { keep_process: false, allow_moved: None, confirm: None, by: By::Command };
+    const PLAIN: Wish = Wish::Reload(ASK);
+    const KEEP: Wish = Wish::Reload(ReloadAsk { keep_process: true, ..ASK });
 
     /// Sends these and says what becomes of them.
     fn sent(wishes: &[Wish]) -> Vec<(Wish, usize)> {

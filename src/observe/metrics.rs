@@ -108,7 +108,7 @@ impl Metrics {
         generation.set(1);
         let all = All::new(book)?;
         // Shown from the start: a rate needs the zero before the first one.
-        for result in ["applied", "unchanged", "refused", "failed", "rolled_back"] {
+        for result in ["applied", "unchanged", "refused", "failed", "rolled_back", "reverted"] {
             all.reloads.with(&[result]);
         }
         Ok(Self(Arc::new(all)))
@@ -156,7 +156,8 @@ impl Metrics {
         self.0.rejected.with(&[reason]).increment();
     }
 
-    /// A reload came to this end: `applied`, `unchanged`, `refused`, `failed` or `rolled_back`.
+    /// A reload came to this end: `applied`, `unchanged`, `refused`, `failed`, `rolled_back` or
+    /// `reverted`.
     pub fn reloaded(&self, result: &'static str) {
         self.0.reloads.with(&[result]).increment();
     }

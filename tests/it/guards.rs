@@ -1,5 +1,7 @@
 //! How much may a reload move, and how is it undone? Rules C3 to C5.
 
+use std::time::{Duration, Instant};
+
 use nix::sys::signal::Signal;
 
 use crate::rig::{self, Gateway, Origin, keys, map};
@@ -144,4 +146,67 @@ fn c4_a_rollback_brings_whole_pools_and_routes_back_and_no_guard_is_asked() {
     let told: serde_json::Value = serde_json::from_slice(&gateway.admin("POST", "/rollback").body).unwrap();
     assert_eq!((&told["result"], &told["joining"]), (&"rolled_back".into(), &serde_json::json!({})), "{told}");
     assert_eq!((gateway.get("/q").origin(), gateway.get("/p").origin()), ("b", "a"));
+}
+
+#[test]
+fn c4_a_change_that_is_not_confirmed_goes_back_by_itself() {
+    let names: Vec<String> = (0..12).map(|n| format!("o{n}")).collect();
+    let twelve = origins(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut gateway = rig::gateway(FREE).origins(&twelve).start();
+    let first = map(gateway.address(), &keys(400));
+    let load = rig::load(gateway.address()).start();
+    load.further(50);
+    gateway.rewrite(&of(FREE, &all(&twelve[..6])));
+    let output = gateway.command(&["reload", "--confirm", "2s"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let at = Instant::now();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("moorgate confirm"), "{output:?}");
+    assert_eq!(gateway.admin("POST", "/reload").status, 409, "one change at a time");
+    assert_eq!(gateway.command(&["reload"]).status.code(), Some(1));
+    let ended = |gateway: &Gateway| gateway.status()["config"]["history"][1]["ended"].clone();
+    rig::eventually("it goes back", || (ended(&gateway) == "reverted").then_some(()));
+    assert!(at.elapsed() > Duration::from_millis(1900), "{:?}", at.elapsed());
+    assert_eq!(map(gateway.address(), &keys(400)), first);
+    let status = gateway.status();
+    let states = status["pools"]["p"]["origins"].as_object().unwrap().values();
+    assert!(states.into_iter().all(|origin| origin["state"] == "up"), "{status}");
+    assert!(status["config"]["confirm"].is_null(), "{status}");
+    gateway.signal(Signal::SIGHUP);
+    let declined = || gateway.metrics().sum("moorgate_reloads_total", &[("result", "refused")]) > 2.5;
+    rig::eventually("the signal is refused", || declined().then_some(()));
+    assert_eq!(map(gateway.address(), &keys(400)), first);
+    load.stop().assert_all_good();
+}
+
+#[test]
+fn c4_a_confirm_in_time_keeps_the_change_and_a_rollback_ends_the_wait() {
+    let three = origins(&["a", "b", "c"]);
+    let mut gateway = rig::gateway(FREE).origins(&three).start();
+    assert_eq!(gateway.command(&["confirm"]).status.code(), Some(1), "nothing waits");
+    gateway.rewrite(&of(FREE, &all(&three[..2])));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    let left = |gateway: &Gateway| gateway.status()["config"]["confirm"]["left"].as_f64();
+    rig::eventually("the time runs", || left(&gateway).filter(|left| *left > 3000.0));
+    assert_eq!(gateway.command(&["confirm"]).status.code(), Some(0));
+    assert_eq!(left(&gateway), None);
+    gateway.rewrite(&of(FREE, &all(&three)));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    assert_eq!(gateway.command(&["rollback"]).status.code(), Some(0));
+    assert_eq!((left(&gateway), gateway.command(&["confirm"]).status.code()), (None, Some(1)));
+    assert_eq!(gateway.status()["pools"]["p"]["origins"]["c"]["state"], "parked");
+}
+
+#[test]
+fn c1_a_reload_that_waits_returns_when_all_have_joined_or_says_who_has_not() {
+    let mut three = origins(&["a", "b", "c"]);
+    three[2].kill();
+    let mut gateway = rig::gateway(FREE).origins(&three[..1]).start();
+    gateway.rewrite(&of(FREE, &all(&three[..2])));
+    let output = gateway.command(&["reload", "--wait", "20s"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(gateway.origin("p", "b")["state"], "up", "when it returns");
+    gateway.rewrite(&of(FREE, &all(&three)));
+    let output = gateway.command(&["reload", "--wait", "500ms"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.trim()), (Some(1), "moorgate: still joining after 500ms: p/c"), "{said}");
 }

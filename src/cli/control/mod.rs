@@ -1,10 +1,11 @@
-//! Commands to the running gateway: `status`, `reload` and `rollback`, as a client of its control socket or admin address.
+//! Commands to the running gateway: `status`, `reload`, `confirm` and `rollback`, as a client of its control socket or admin address.
 
 mod client;
 mod door;
 mod guard;
 mod reload;
 mod table;
+mod wait;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use serde_json::Value;
 use super::{ConfigFile, Exit, print};
 use client::{Reply, ask};
 use door::Door;
-pub(in crate::cli) use reload::{Reload, Rollback};
+pub(in crate::cli) use reload::{Confirm, Reload, Rollback};
 
 /// For each read of an answer. A reload waits two seconds for a file that is being written.
 const PATIENCE: Duration = Duration::from_secs(40);

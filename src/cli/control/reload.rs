@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::super::{Exit, print};
-use super::{Target, guard};
-use crate::config::units::Percent;
+use super::{Target, guard, wait};
+use crate::config::units::{self, Percent};
 use crate::config::written::Written;
 
 /// Has the running gateway read its file again
@@ -22,6 +22,22 @@ pub(in crate::cli) struct Reload {
     /// Let so much move this once, whatever guard.max_moved says
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     allow_moved: Option<Percent>,
+    /// Go back unless `moorgate confirm` comes within this time from when all newcomers serve
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    confirm: Option<units::Duration>,
+    /// Return when all newcomers are proven; exit code 1 if they are not in this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    wait: Option<units::Duration>,
+    /// Print the answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keeps a configuration that `reload --confirm` put in force
+#[derive(Args)]
+pub(in crate::cli) struct Confirm {
+    #[command(flatten)]
+    target: Target,
     /// Print the answer as it is
     #[arg(long)]
     json: bool,
@@ -40,15 +56,28 @@ pub(in crate::cli) struct Rollback {
     json: bool,
 }
 
+impl Confirm {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
+        Ok(post(&self.target, "/confirm", self.json)?.0)
+    }
+}
+
 impl Rollback {
     pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
-        post(&self.target, "/rollback", self.json)
+        Ok(post(&self.target, "/rollback", self.json)?.0)
     }
 }
 
 impl Reload {
     pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
-        post(&self.target, &self.request(), self.json)
+        let (exit, answer) = post(&self.target, &self.request(), self.json)?;
+        let Some(patience) = self.wait.filter(|_| exit == Exit::Done) else { return Ok(exit) };
+        let left = wait::for_newcomers(&self.target, &answer, patience.0)?;
+        if left.is_empty() {
+            return Ok(exit);
+        }
+        let left: Vec<_> = left.iter().map(|(pool, origin)| format!("{pool}/{origin}")).collect();
+        bail!("still joining after {}: {}", patience.print(), left.join(", "));
     }
 
     fn request(&self) -> String {
@@ -59,12 +88,15 @@ impl Reload {
         if let Some(Percent(allowed)) = self.allow_moved {
             asked.push(format!("allow_moved={allowed}%25"));
         }
+        if let Some(within) = self.confirm {
+            asked.push(format!("confirm={}", within.print()));
+        }
         if asked.is_empty() { "/reload".to_owned() } else { format!("/reload?{}", asked.join("&")) }
     }
 }
 
 /// Asks, and tells how it ended.
-fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<Exit> {
+fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<(Exit, Value)> {
     let reply = target.ask("POST", path)?;
     let Ok(answer) = serde_json::from_str::<Value>(&reply.body) else {
         bail!("the gateway answers {}: {}", reply.status, reply.body.trim_end());
@@ -77,15 +109,20 @@ fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<Exit> {
     } else {
         std::io::stderr().write_all(told(&answer).as_bytes())?;
     }
-    Ok(match reply.status {
+    let exit = match reply.status {
         200 => Exit::Done,
         409 if answer["pools"].is_object() => Exit::Refused,
         _ => Exit::Failed,
-    })
+    };
+    Ok((exit, answer))
 }
 
 fn percent(text: &str) -> Result<Percent, String> {
     Percent::parse(text).ok_or_else(|| format!("expected {}", Percent::EXPECTED))
+}
+
+fn time(text: &str) -> Result<units::Duration, String> {
+    units::Duration::parse(text).ok_or_else(|| format!("expected {}", units::Duration::EXPECTED))
 }
 
 /// The answer to a reload, for people.
@@ -113,6 +150,10 @@ fn told(answer: &Value) -> String {
             lines.push(format!("joining {pool}: {}", origins.join(", ")));
         }
     }
+    if let Some(within) = answer["confirm_within"].as_f64() {
+        lines
+            .push(format!("goes back unless `moorgate confirm` comes within {within} s from when all newcomers serve"));
+    }
     lines.extend(mistakes(&answer["warnings"], "warning: "));
     if result == "refused" {
         let instead = answer["pools"].as_object().map_or("", |_| "; `reload --allow-moved PERCENT` allows more, once");
@@ -121,7 +162,7 @@ fn told(answer: &Value) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn names(list: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn names(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 

@@ -38,6 +38,9 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
     if status["probes_stretched"] == true {
         out.push_str("more probes are due than may run: intervals are longer than configured\n");
     }
+    if config["confirm"].is_object() {
+        let _ = writeln!(out, "{}", confirm(&config["confirm"]));
+    }
     let texts = config["history"].as_array().map_or(&[][..], Vec::as_slice);
     for one in texts.iter().filter(|_| texts.len() > 1) {
         let _ = writeln!(out, "{}", history(one));
@@ -55,6 +58,18 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
         out.push_str(&origins(pool, colour));
     }
     out
+}
+
+/// A change that waits to be confirmed.
+fn confirm(waits: &Value) -> String {
+    match waits["left"].as_f64() {
+        Some(left) => format!("goes back in {} unless it is confirmed", span(Some(left))),
+        None => {
+            let names: Vec<_> = waits["waits_for"].as_array().into_iter().flatten().map(text).collect();
+            let within = span(waits["within"].as_f64());
+            format!("goes back {within} after these have joined, unless it is confirmed: {}", names.join(", "))
+        }
+    }
 }
 
 /// A text that is or was in force.
@@ -247,6 +262,16 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
         assert!(shown.contains(&expected), "{shown}");
         status["config"]["history"].as_array_mut().unwrap().truncate(1);
         assert!(!show(&status, false).contains("in force"), "nothing came before");
+    }
+
+    #[test]
+    fn what_waits_for_a_confirm_is_told_with_its_time() {
+        let mut status = status();
+        status["config"]["confirm"] = json!({ "within": 60.0, "left": 42.0, "waits_for": [] });
+        assert!(show(&status, false).contains("\ngoes back in 42.0s unless it is confirmed\n"));
+        status["config"]["confirm"] = json!({ "within": 60.0, "left": null, "waits_for": ["p/a", "p/b"] });
+        let told = "goes back 1m 0s after these have joined, unless it is confirmed: p/a, p/b";
+        assert!(show(&status, false).contains(told), "{}", show(&status, false));
     }
 
     #[test]
