@@ -20,10 +20,13 @@ use super::{ConfigFile, Exit};
 use crate::admin::{self, Admin};
 use crate::config::process::{self, Process};
 use crate::config::units::{Auto, Off};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Loaded};
 use crate::health::Prober;
+use crate::lifecycle::kept::{self, First, Instead};
+use crate::lifecycle::reload::{self, Texts};
 use crate::lifecycle::signals::{self, Told};
-use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing, reload};
+use crate::lifecycle::watch::{self, Look};
+use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing};
 use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
@@ -48,12 +51,25 @@ pub(super) struct Run {
     /// Without a file: the admin address; none if left out
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     admin: Option<SocketAddr>,
+    /// Reload whenever the file changes
+    #[arg(long, conflicts_with = "listen")]
+    watch: bool,
+    /// The folder of `process.state`, to be found even when the file is not
+    #[arg(long, value_name = "FOLDER", conflicts_with = "listen")]
+    state: Option<PathBuf>,
+    /// Do not start with the text last served when the file cannot be
+    #[arg(long, conflicts_with = "listen")]
+    strict: bool,
 }
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let file = self.listen.is_empty().then(|| self.file.path());
-        Start::read(file, || self.text())?.serve(signals::hear, |_| {})?;
+        let start = if self.listen.is_empty() {
+            Start::with_file(self.file.path(), self.state, self.strict)?
+        } else {
+            Start::with_arguments(&self.text())?
+        };
+        Start { watch: self.watch, ..start }.serve(signals::hear, |_| {})?;
         Ok(Exit::Done)
     }
 
@@ -72,13 +88,16 @@ impl Run {
 /// Runs the gateway of `file` as a part of another command: deaf to signals, until `told` turns true. `announce` learns
 /// where it can be reached.
 pub(super) fn inside(file: PathBuf, told: Told, announce: impl FnOnce(Places)) -> anyhow::Result<()> {
-    Start::read(Some(file), String::new)?.serve(|_| Ok(told), announce)
+    Start::with_file(file, None, false)?.serve(|_| Ok(told), announce)
 }
 
 /// What the file says, compiled; nothing is open yet.
 struct Start {
     process: Process,
-    file: Option<PathBuf>,
+    texts: Texts,
+    /// How the file was when it was read.
+    look: Option<Look>,
+    watch: bool,
     store: Arc<Store>,
     ledger: Arc<Ledger>,
     metrics: Metrics,
@@ -86,22 +105,45 @@ struct Start {
 }
 
 impl Start {
-    /// Reads `file`, or without one the `arguments` in its place.
-    fn read(file: Option<PathBuf>, arguments: impl FnOnce() -> String) -> anyhow::Result<Self> {
-        let metrics = Metrics::new()?;
-        let started = now();
+    /// Reads the file, or what was last served in its place.
+    fn with_file(file: PathBuf, state: Option<PathBuf>, strict: bool) -> anyhow::Result<Self> {
+        let (metrics, started, look) = (Metrics::new()?, now(), Look::at(&file));
         let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
-        let (loaded, snapshot) = match &file {
-            Some(file) => config::load_with(file, compile)?,
-            None => config::parse_with("arguments", &arguments(), compile)?,
-        };
-        let process = loaded.config.process.clone();
-        observe::log::init(process.log)?;
+        let First { loaded, compiled, read, instead, refused, kept } = kept::first(&file, state, strict, compile)
+            .map_err(|instead| match instead {
+                Instead::Wrong(report) => anyhow::Error::new(report),
+                Instead::Refused(_) => anyhow::Error::new(instead),
+            })?;
+        observe::log::init(loaded.config.process.log)?;
+        if let Some(instead) = instead {
+            instead.to_string().lines().for_each(|line| log::error!("{line}"));
+            log::error!("serving the text that was served last");
+        }
+        let texts = Texts { file: Some(file), read, kept };
+        Ok(Self { look: Some(look), ..Self::new(loaded, compiled, (texts, refused), metrics, started) })
+    }
+
+    /// Takes arguments in place of a file.
+    fn with_arguments(text: &str) -> anyhow::Result<Self> {
+        let (metrics, started) = (Metrics::new()?, now());
+        let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
+        let (loaded, compiled) = config::parse_with("arguments", text, compile)?;
+        observe::log::init(loaded.config.process.log)?;
+        Ok(Self::new(loaded, compiled, (Texts::default(), Vec::new()), metrics, started))
+    }
+
+    fn new(
+        loaded: Loaded,
+        compiled: Snapshot,
+        (texts, refused): (Texts, Vec<String>),
+        metrics: Metrics,
+        started: Instant,
+    ) -> Self {
         reload::warn(&loaded.warnings);
-        metrics.configuration(1, false);
-        let snapshot = snapshot.read_from(&loaded);
-        let ledger = Arc::new(Ledger::new(&snapshot, [], SystemTime::now()));
-        Ok(Self { process, file, store: Arc::new(Store::new(snapshot)), ledger, metrics, started })
+        let snapshot = compiled.read_from(&loaded);
+        let ledger = Arc::new(Ledger::new(&snapshot, refused, SystemTime::now()));
+        let (process, store) = (loaded.config.process, Arc::new(Store::new(snapshot)));
+        Self { process, texts, look: None, watch: false, store, ledger, metrics, started }
     }
 
     /// Serves until what `hear` answers turns true; `announce` learns where, when all is open.
@@ -120,7 +162,7 @@ impl Start {
         let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes());
         let places = Places::of(&bound, &admin);
         let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads, &prober))?)));
-        let told = hear(wished(reloads, &log, &admin))?;
+        let told = hear(wished(reloads.clone(), &log, &admin))?;
         let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
@@ -129,11 +171,14 @@ impl Start {
             move || prober.ring()
         });
         let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
-        reload::Reloader::new(self.file.clone(), store, ledger, metrics, published).start(inbox)?;
-        let work = vec![
+        let mut work = vec![
             ("resolver", probing::resolve_names(prober.clone(), self.store.clone())),
             ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
         ];
+        if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
+            work.push(("watcher", watch::follow(file, look, reloads)));
+        }
+        reload::Reloader::new(self.texts, store, ledger, metrics, published).start(inbox)?;
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         announce(places);
         lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times: self.process.drain });

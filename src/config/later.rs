@@ -10,7 +10,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Config", "trusted_proxies", None),
     ("Config", "client_address", Some("x-forwarded-for")),
-    ("Process", "state", None),
     ("Listener", "proxy_protocol", None),
     ("Listener", "tls", None),
     ("Drain", "upgrade", None),

@@ -39,6 +39,11 @@ pub struct Process {
     #[serde(deserialize_with = "within_or_auto::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_connections: Auto<u32>,
+    /// The folder for what outlives the process: the text last served, and which ones somebody went back from. A start
+    /// whose file cannot be served serves that text.
+    #[serde(deserialize_with = "folder")]
+    #[schemars(with = "Off<As<PathBuf>>")]
+    pub state: Off<PathBuf>,
     /// How the process leaves.
     pub drain: Drain,
     /// One line a request.
@@ -55,6 +60,7 @@ impl Default for Process {
             admin: Off::On(Admin::default()),
             control_socket: None,
             max_connections: Auto::Auto,
+            state: Off::Off,
             drain: Drain::default(),
             access_log: Off::On(AccessLog::default()),
             log: Log::default(),
@@ -62,11 +68,15 @@ impl Default for Process {
     }
 }
 
-fn socket_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Off<PathBuf>>, D::Error> {
-    Ok(Some(match Off::<As<PathBuf>>::deserialize(deserializer)? {
+fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Off<PathBuf>, D::Error> {
+    Ok(match Off::<As<PathBuf>>::deserialize(deserializer)? {
         Off::Off => Off::Off,
         Off::On(As(path)) => Off::On(path),
-    }))
+    })
+}
+
+fn socket_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Off<PathBuf>>, D::Error> {
+    folder(deserializer).map(Some)
 }
 
 impl Written for PathBuf {

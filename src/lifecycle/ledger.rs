@@ -73,6 +73,11 @@ impl Ledger {
         self.history.lock().before().cloned()
     }
 
+    /// Digests of texts that were gone back from.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.history.lock().refused().map(str::to_owned).collect()
+    }
+
     /// Was this text gone back from?
     pub(super) fn is_refused(&self, digest: &str) -> bool {
         self.history.lock().is_refused(digest)

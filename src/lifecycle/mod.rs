@@ -7,6 +7,7 @@ mod confirm;
 mod descriptors;
 mod difference;
 mod history;
+pub mod kept;
 mod leave;
 mod ledger;
 mod movement;
@@ -16,6 +17,7 @@ mod readiness;
 pub mod reload;
 mod server;
 pub mod signals;
+pub mod watch;
 mod wish;
 
 pub use descriptors::{max_connections, raise};

@@ -17,6 +17,7 @@ use indexmap::IndexMap;
 use super::confirm::{Clock, Newcomers};
 use super::difference::changed;
 use super::history::{Ended, Entry};
+use super::kept::Kept;
 use super::ledger::{ConfirmStatus, Ledger};
 use super::movement::Movement;
 use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
@@ -28,17 +29,26 @@ use crate::pool::Origin;
 use crate::snapshot::guard::Trail;
 use crate::snapshot::{Snapshot, Store};
 
+/// Where texts come from, and where they are kept.
+#[derive(Debug, Default)]
+pub struct Texts {
+    /// What is reloaded, if anything.
+    pub file: Option<PathBuf>,
+    /// The digest of what it said when it was last read; `None`: nothing that can be served.
+    pub read: Option<String>,
+    /// What outlives the process.
+    pub kept: Option<Kept>,
+}
+
 /// The one that writes snapshots.
 pub struct Reloader {
-    file: Option<PathBuf>,
+    texts: Texts,
     store: Arc<Store>,
     metrics: Metrics,
     published: Box<dyn Fn() + Send>,
     ledger: Arc<Ledger>,
     /// Where keys were before.
     trail: Trail,
-    /// The digest of what the file said when it was last read; `None`: nothing that can be served.
-    read: Option<String>,
     pending: Option<Pending>,
     /// The file changed while a change waited.
     missed: bool,
@@ -54,17 +64,20 @@ struct Pending {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Reloader {
-    /// Writes into `store`, and what it does into `ledger`. `file`: what is reloaded, if anything; `published`: told
-    /// when another configuration came into force.
+    /// Writes into `store`, and what it does into `ledger`. `published`: told when another configuration came into
+    /// force.
     pub fn new(
-        file: Option<PathBuf>,
+        texts: Texts,
         store: Arc<Store>,
         ledger: Arc<Ledger>,
         metrics: Metrics,
         published: Box<dyn Fn() + Send>,
     ) -> Self {
-        let read = Some(store.load().digest().to_owned());
-        Self { file, store, metrics, published, ledger, trail: Trail::default(), read, pending: None, missed: false }
+        let trail = Trail::default();
+        let reloader = Self { texts, store, metrics, published, ledger, trail, pending: None, missed: false };
+        reloader.show();
+        reloader.keep();
+        reloader
     }
 
     /// Grants wishes on a thread of its own for as long as the process lives.
@@ -122,7 +135,7 @@ impl Reloader {
 
     /// One reload.
     fn reload(&mut self, ask: ReloadAsk) -> ReloadOutcome {
-        let Some(file) = self.file.clone() else {
+        let Some(file) = self.texts.file.clone() else {
             return ReloadOutcome::Failed { why: "started without a file, so there is nothing to reload".to_owned() };
         };
         if self.pending.is_some() {
@@ -132,7 +145,7 @@ impl Reloader {
         let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
         let read = config::load_with(&file, compile);
-        self.read = read.as_ref().ok().map(|(loaded, _)| loaded.digest.clone());
+        self.texts.read = read.as_ref().ok().map(|(loaded, _)| loaded.digest.clone());
         let (loaded, next) = match read {
             Ok(both) => both,
             Err(report) => return ReloadOutcome::refused(report),
@@ -179,6 +192,7 @@ impl Reloader {
             return ReloadOutcome::declined("no change waits to be confirmed");
         }
         self.ledger.waits(None);
+        self.keep();
         ReloadOutcome::Confirmed(in_force(&self.store.load(), Vec::new(), Vec::new()))
     }
 
@@ -210,7 +224,7 @@ impl Reloader {
     fn restore(&mut self, entry: &Entry, ended: Ended) -> Result<InForce, Report> {
         let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
-        let name = self.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string());
+        let name = self.texts.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string());
         let (loaded, next) = config::parse_with(&name, &entry.text, compile)?;
         let next = next.read_from(&loaded).under_the_process_of(&old);
         let differences = without_process(changed(old.config(), &loaded.config));
@@ -225,6 +239,24 @@ impl Reloader {
         self.ledger.enter(old, &next, ended, SystemTime::now());
         self.store.publish(next);
         (self.published)();
+        if self.pending.is_none() {
+            self.keep();
+        }
+    }
+
+    /// Keeps what is in force for a process to come.
+    fn keep(&self) {
+        let Some(kept) = &self.texts.kept else { return };
+        let refused = self.ledger.refused();
+        if let Err(error) = kept.keep(self.store.load().text(), refused.iter().map(String::as_str)) {
+            log::error!("{kept}: {error}; a start without its file would not serve what is in force now");
+        }
+    }
+
+    fn show(&self) {
+        let in_force = self.store.load();
+        let drift = self.texts.file.is_some() && self.texts.read.as_deref() != Some(in_force.digest());
+        self.metrics.configuration(in_force.version(), drift);
     }
 
     /// Logs and counts how a wish ended.
@@ -257,8 +289,7 @@ impl Reloader {
             ReloadOutcome::Failed { why } => return log::error!("reload failed, nothing changed: {why}"),
         }
         warn(ended.warnings());
-        let in_force = self.store.load();
-        self.metrics.configuration(in_force.version(), self.read.as_deref() != Some(in_force.digest()));
+        self.show();
     }
 }
 
@@ -368,7 +399,8 @@ mod tests {
         let snapshot = snapshot.read_from(&loaded);
         let ledger = Arc::new(Ledger::new(&snapshot, [], SystemTime::now()));
         let store = Arc::new(Store::new(snapshot));
-        Reloader::new(Some(file.to_owned()), store, ledger, metrics, Box::new(|| ()))
+        let texts = Texts { file: Some(file.to_owned()), read: Some(loaded.digest), kept: None };
+        Reloader::new(texts, store, ledger, metrics, Box::new(|| ()))
     }
 
     fn text(listener: &str, origins: &str) -> String {
@@ -507,12 +539,36 @@ mod tests {
     }
 
     #[test]
+    fn c4_what_is_kept_is_what_is_in_force_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("moorgate.yaml");
+        let write = |origins: &str| std::fs::write(&file, text("127.0.0.1:80", origins)).unwrap();
+        write("[a, b]");
+        let mut reloader = started(&file);
+        reloader.texts.kept = Some(Kept::at(folder.path().join("state")));
+        let kept = |name: &str| std::fs::read_to_string(folder.path().join("state").join(name)).unwrap_or_default();
+        write("[a]");
+        assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "applied");
+        assert_eq!((kept("last.yaml").contains("[a]"), &*kept("refused")), (true, ""));
+        write("[b]");
+        let confirm = ReloadAsk { confirm: Some(Duration::from_secs(60)), ..ReloadAsk::default() };
+        assert_eq!(reloader.grant(Wish::Reload(confirm)).word(), "applied");
+        assert!(kept("last.yaml").contains("[a]"), "that may still go back");
+        let digest = reloader.store.load().digest().to_owned();
+        assert_eq!(reloader.grant(Wish::Rollback).word(), "rolled_back");
+        assert_eq!((kept("last.yaml").contains("[a]"), kept("refused")), (true, format!("{digest}\n")));
+        assert_eq!(reloader.grant(Wish::Reload(confirm)).word(), "applied");
+        assert_eq!(reloader.grant(Wish::Confirm).word(), "confirmed");
+        assert_eq!((kept("last.yaml").contains("[b]"), &*kept("refused")), (true, ""));
+    }
+
+    #[test]
     fn without_a_file_there_is_nothing_to_reload() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
         std::fs::write(&file, text("127.0.0.1:80", "[\"10.0.0.1:80\"]")).unwrap();
         let mut reloader = started(&file);
-        reloader.file = None;
+        reloader.texts.file = None;
         let ended = reloader.reload(ReloadAsk::default());
         reloader.tell(&ended);
         assert!(reloader.metrics.encode().unwrap().contains("moorgate_reloads_total{result=\"failed\"} 1"));

@@ -29,6 +29,8 @@ pub(crate) struct Setup {
     names: BTreeMap<String, String>,
     process: BTreeMap<String, String>,
     listeners: Vec<String>,
+    /// Further arguments of `run`.
+    arguments: Vec<String>,
 }
 
 /// A running gateway.
@@ -49,6 +51,7 @@ pub(crate) fn gateway(text: &str) -> Setup {
         names: BTreeMap::new(),
         process: process.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         listeners: vec![String::new()],
+        arguments: Vec::new(),
     }
 }
 
@@ -79,6 +82,12 @@ impl Setup {
         self
     }
 
+    /// Further arguments of `run`.
+    pub(crate) fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self
+    }
+
     /// Starts it and waits until it is ready.
     pub(crate) fn start(self) -> Gateway {
         self.run(|_| (), |_| ()).0
@@ -105,7 +114,7 @@ impl Setup {
             setup.write(folder.path(), &addresses, admin);
             first(folder.path());
             reserved.clear();
-            let process = launch(folder.path());
+            let process = setup.launch(folder.path());
             let mut gateway = Gateway { setup, listeners: addresses, admin, process, folder };
             let found = then(gateway.address());
             if gateway.becomes_ready() {
@@ -114,6 +123,14 @@ impl Setup {
             setup = gateway.setup;
         }
         panic!("ten times somebody else took the port")
+    }
+
+    fn launch(&self, folder: &Path) -> Process {
+        let mut command = program(folder, &["run"]);
+        let output = folder.join("output");
+        let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
+        command.args(&self.arguments).stdout(file);
+        Process::start("gateway", &mut command, &output)
     }
 
     fn write(&self, folder: &Path, listeners: &[SocketAddr], admin: SocketAddr) {
@@ -153,14 +170,6 @@ impl Setup {
     }
 }
 
-fn launch(folder: &Path) -> Process {
-    let mut command = program(folder, &["run"]);
-    let output = folder.join("output");
-    let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
-    command.stdout(file);
-    Process::start("gateway", &mut command, &output)
-}
-
 fn program(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_moorgate"));
     let (name, rest) = arguments.split_first().unwrap();
@@ -181,6 +190,15 @@ impl Gateway {
         let lost = state == Some(false) && self.process.output().to_lowercase().contains("in use");
         assert!(state == Some(true) || lost, "the gateway did not become ready");
         state == Some(true)
+    }
+
+    /// Kills it and starts it anew: the same file and folder, the same addresses.
+    pub(crate) fn start_again(&mut self) {
+        self.process.kill();
+        eventually("its ports are free again", || {
+            self.process = self.setup.launch(self.folder.path());
+            self.becomes_ready().then_some(())
+        });
     }
 
     /// The first listener.
