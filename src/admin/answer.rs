@@ -76,17 +76,30 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     match question.path {
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
-        "/reload" | "/confirm" | "/rollback" if question.method != "POST" => not_allowed("POST"),
-        "/reload" | "/confirm" | "/rollback" if !question.door.is_local() => {
-            Answer::text(403, "only from this machine")
-        }
+        "/reload" | "/confirm" | "/rollback" | "/drain" => wish(gateway, question).await,
+        _ => Answer::text(404, "not found"),
+    }
+}
+
+/// Only from this machine, and only by a POST.
+async fn wish(gateway: &Gateway, question: &Question<'_>) -> Answer {
+    if question.method != "POST" {
+        return not_allowed("POST");
+    }
+    if !question.door.is_local() {
+        return Answer::text(403, "only from this machine");
+    }
+    match question.path {
         "/reload" => match query::reload(question.query) {
             Ok(ask) => change(gateway, Wish::Reload(ask)).await,
             Err(why) => Answer::text(400, &why),
         },
         "/confirm" => change(gateway, Wish::Confirm).await,
         "/rollback" => change(gateway, Wish::Rollback).await,
-        _ => Answer::text(404, "not found"),
+        _ => {
+            (gateway.leave)();
+            Answer::json(200, &serde_json::json!({ "result": "draining" }))
+        }
     }
 }
 
@@ -167,6 +180,7 @@ mod tests {
             metrics: Box::new(|| Ok("m 1\n".into())),
             status: Box::new(super::super::Status::default),
             config: Box::new(|| "version: 1\n".into()),
+            leave: Box::new(|| ()),
             change: Arc::new(|wish| {
                 let outcome = match wish {
                     Wish::Confirm => ReloadOutcome::Declined { why: "nothing waits".into() },
@@ -202,7 +216,7 @@ mod tests {
     #[test]
     fn every_page_is_there_and_nothing_else() {
         for (path, expected) in
-            [("/livez", 200), ("/readyz", 503), ("/metrics", 200), ("/status", 200), ("/config", 200), ("/drain", 404)]
+            [("/livez", 200), ("/readyz", 503), ("/metrics", 200), ("/status", 200), ("/config", 200), ("/page", 404)]
         {
             assert_eq!(status(&local("GET", path)), expected, "{path}");
             assert_eq!(status(&local("HEAD", path)), expected, "{path}");
@@ -214,14 +228,14 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let allow = |question: Question<'_>| runtime.block_on(answer(&gateway(), &question)).allow;
         assert_eq!(status(&local("DELETE", "/status")), 405);
-        assert_eq!([status(&local("GET", "/reload")), status(&local("GET", "/rollback"))], [405, 405]);
+        assert!(["/reload", "/confirm", "/rollback", "/drain"].iter().all(|path| status(&local("GET", path)) == 405));
         assert_eq!(allow(local("POST", "/status")), Some("GET, HEAD"));
         assert_eq!(allow(local("GET", "/reload")), Some("POST"));
     }
 
     #[test]
     fn a_wish_is_answered_as_it_ended() {
-        assert_eq!([status(&local("POST", "/rollback")), status(&local("POST", "/confirm"))], [200, 409]);
+        assert_eq!(["/rollback", "/confirm", "/drain"].map(|path| status(&local("POST", path))), [200, 409, 200]);
         assert_eq!(status(&local("POST", "/reload")), 200);
         for (query, expected) in [("keep_process=true", 422), ("allow_moved=1%25", 409), ("allow_moved=much", 400)] {
             assert_eq!(status(&Question { query, ..local("POST", "/reload") }), expected, "{query}");
@@ -231,7 +245,9 @@ mod tests {
     #[test]
     fn only_this_machine_may_change_anything() {
         assert_eq!(status(&from("10.0.0.7:999", "POST", "/reload")), 403);
-        assert_eq!(status(&from("10.0.0.7:999", "POST", "/rollback")), 403);
+        assert!(
+            ["/confirm", "/rollback", "/drain"].iter().all(|path| status(&from("10.0.0.7:999", "POST", path)) == 403)
+        );
         assert_eq!(status(&from("10.0.0.7:999", "GET", "/status")), 200);
         assert_eq!(status(&from("[::1]:999", "POST", "/reload")), 200);
         assert_eq!(status(&from("[::ffff:127.0.0.1]:999", "POST", "/reload")), 200);

@@ -43,6 +43,8 @@ pub struct Gateway {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// The configuration in force, every default filled in.
     pub config: Box<dyn Fn() -> String + Send + Sync>,
+    /// Has the process leave, in peace.
+    pub leave: Box<dyn Fn() + Send + Sync>,
     /// Has another configuration come into force.
     pub change: Arc<dyn Fn(Wish) -> Later<ReloadOutcome> + Send + Sync>,
 }
@@ -205,6 +207,7 @@ mod tests {
             metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
             status: Box::new(Status::default),
             config: Box::new(|| "version: 1\n".into()),
+            leave: Box::new(|| ()),
             change: Arc::new(|_| Box::pin(async { ReloadOutcome::Unchanged(InForce::default()) })),
         }
     }

@@ -57,6 +57,7 @@ enum Command {
     Reload(control::Reload),
     Confirm(control::Confirm),
     Rollback(control::Rollback),
+    Drain(control::Drain),
     Key(key::Key),
     Demo(demo::Demo),
 }
@@ -72,6 +73,7 @@ impl Command {
             Self::Reload(command) => command.run(),
             Self::Confirm(command) => command.run(),
             Self::Rollback(command) => command.run(),
+            Self::Drain(command) => command.run(),
             Self::Key(command) => command.run(),
             Self::Demo(command) => command.run(),
         }

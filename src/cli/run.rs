@@ -24,7 +24,7 @@ use crate::config::{self, Config, Loaded};
 use crate::health::Prober;
 use crate::lifecycle::kept::{self, First, Instead};
 use crate::lifecycle::reload::{self, Texts};
-use crate::lifecycle::signals::{self, Told};
+use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::watch::{self, Look};
 use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing};
 use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
@@ -69,7 +69,9 @@ impl Run {
         } else {
             Start::with_arguments(&self.text())?
         };
-        Start { watch: self.watch, ..start }.serve(signals::hear, |_| {})?;
+        let leaving = Leaving::default();
+        let hear = |wishes| signals::hear(wishes, leaving.clone());
+        Start { watch: self.watch, ..start }.serve(&leaving, hear, |_| {})?;
         Ok(Exit::Done)
     }
 
@@ -85,10 +87,10 @@ impl Run {
     }
 }
 
-/// Runs the gateway of `file` as a part of another command: deaf to signals, until `told` turns true. `announce` learns
+/// Runs the gateway of `file` as a part of another command: deaf to signals, until `leaving` is told. `announce` learns
 /// where it can be reached.
-pub(super) fn inside(file: PathBuf, told: Told, announce: impl FnOnce(Places)) -> anyhow::Result<()> {
-    Start::with_file(file, None, false)?.serve(|_| Ok(told), announce)
+pub(super) fn inside(file: PathBuf, leaving: &Leaving, announce: impl FnOnce(Places)) -> anyhow::Result<()> {
+    Start::with_file(file, None, false)?.serve(leaving, |_| Ok(()), announce)
 }
 
 /// What the file says, compiled; nothing is open yet.
@@ -146,10 +148,11 @@ impl Start {
         Self { process, texts, look: None, watch: false, store, ledger, metrics, started }
     }
 
-    /// Serves until what `hear` answers turns true; `announce` learns where, when all is open.
+    /// Serves until `leaving` is told; `announce` learns where, when all is open.
     fn serve(
         self,
-        hear: impl FnOnce(signals::Wishes) -> io::Result<Told>,
+        leaving: &Leaving,
+        hear: impl FnOnce(signals::Wishes) -> io::Result<()>,
         announce: impl FnOnce(Places),
     ) -> anyhow::Result<()> {
         let descriptors = lifecycle::raise();
@@ -161,8 +164,9 @@ impl Start {
         let (drain, readiness) = (Drain::default(), Arc::new(Readiness::default()));
         let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes());
         let places = Places::of(&bound, &admin);
-        let admin = Arc::new(Mutex::new(Some(admin.serve(self.asked(&readiness, &reloads, &prober))?)));
-        let told = hear(wished(reloads.clone(), &log, &admin))?;
+        let asked = self.asked(&readiness, (&reloads, leaving), &prober);
+        let admin = Arc::new(Mutex::new(Some(admin.serve(asked)?)));
+        hear(wished(reloads.clone(), &log, &admin))?;
         let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
@@ -181,7 +185,8 @@ impl Start {
         reload::Reloader::new(self.texts, store, ledger, metrics, published).start(inbox)?;
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         announce(places);
-        lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times: self.process.drain });
+        let (told, times) = (leaving.told(), self.process.drain);
+        lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times });
         log.close(access_log::FAREWELL);
         drop(admin.lock().take());
         log::info!("gone");
@@ -201,10 +206,15 @@ impl Start {
     }
 
     /// What is asked at the admin address.
-    fn asked(&self, readiness: &Arc<Readiness>, reloads: &Reloads, prober: &Arc<Prober>) -> admin::Gateway {
+    fn asked(
+        &self,
+        readiness: &Arc<Readiness>,
+        (reloads, leaving): (&Reloads, &Leaving),
+        prober: &Arc<Prober>,
+    ) -> admin::Gateway {
         let (metrics, [shown, store, running]) = (self.metrics.clone(), [(); 3].map(|()| self.store.clone()));
         let (readiness, reloads, prober, started) = (readiness.clone(), reloads.clone(), prober.clone(), self.started);
-        let ledger = self.ledger.clone();
+        let (ledger, leaving) = (self.ledger.clone(), leaving.clone());
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
             metrics: Box::new(move || {
@@ -213,6 +223,7 @@ impl Start {
             }),
             status: Box::new(move || admin::Status::of(&store.load(), &prober, &ledger, started, now())),
             config: Box::new(move || config::dump(running.load().config())),
+            leave: Box::new(move || _ = leaving.tell()),
             change: Arc::new(move |wish| {
                 let reloads = reloads.clone();
                 Box::pin(async move { reloads.grant(wish).await })

@@ -4,6 +4,7 @@
 //! plane nor Pingora, which listens for one signal only, can keep a second TERM from working.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 
 use tokio::runtime::Builder;
@@ -25,6 +26,28 @@ pub struct Wishes {
 
 /// Whether the process was told to leave.
 pub type Told = watch::Receiver<bool>;
+
+/// Tells the process to leave.
+#[derive(Debug, Clone)]
+pub struct Leaving(Arc<watch::Sender<bool>>);
+
+impl Default for Leaving {
+    fn default() -> Self {
+        Self(Arc::new(watch::channel(false).0))
+    }
+}
+
+impl Leaving {
+    /// Tells it; answers whether it was told before.
+    pub fn tell(&self) -> bool {
+        self.0.send_replace(true)
+    }
+
+    /// Turns true when it is told.
+    pub fn told(&self) -> Told {
+        self.0.subscribe()
+    }
+}
 
 struct Heard {
     reload: Signal,
@@ -48,34 +71,33 @@ impl Heard {
     }
 }
 
-/// Hears signals from now on; the answer turns true with the first TERM or QUIT.
+/// Hears signals from now on; the first TERM or QUIT tells `leaving`.
 ///
 /// # Errors
 /// No thread or no descriptor is to be had.
-pub fn hear(wishes: Wishes) -> io::Result<Told> {
+pub fn hear(wishes: Wishes, leaving: Leaving) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // the handlers are in place when this returns
     let heard = runtime.block_on(async { Heard::new() })?;
-    let (tell, told) = watch::channel(false);
-    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(obey(heard, wishes, tell)))?;
-    Ok(told)
+    let obey = move || runtime.block_on(obey(heard, wishes, leaving));
+    thread::Builder::new().name("signals".to_owned()).spawn(obey).map(drop)
 }
 
-async fn obey(mut heard: Heard, wishes: Wishes, tell: watch::Sender<bool>) {
+async fn obey(mut heard: Heard, wishes: Wishes, leaving: Leaving) {
     loop {
         tokio::select! {
             _ = heard.reload.recv() => (wishes.reload)(),
             _ = heard.reopen.recv() => (wishes.reopen)(),
             _ = heard.upgrade.recv() => log::warn!("USR2 ignored: this version cannot upgrade in place"),
-            _ = heard.leave.recv() => leave(&wishes, &tell),
-            _ = heard.quit.recv() => leave(&wishes, &tell),
+            _ = heard.leave.recv() => leave(&wishes, &leaving),
+            _ = heard.quit.recv() => leave(&wishes, &leaving),
             _ = heard.interrupt.recv() => exit(&wishes),
         }
     }
 }
 
-fn leave(wishes: &Wishes, tell: &watch::Sender<bool>) {
-    if tell.send_replace(true) {
+fn leave(wishes: &Wishes, leaving: &Leaving) {
+    if leaving.tell() {
         exit(wishes);
     }
 }

@@ -29,6 +29,21 @@ fn u5_an_idle_process_leaves_at_once() {
 }
 
 #[test]
+fn u5_the_command_drains_as_the_signal_does_and_twice_is_no_more() {
+    let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 10s }");
+    a.script([on("/held").hold("leaving").answer(200)]);
+    let address = gateway.address();
+    let held = std::thread::spawn(move || Client::new(address).get("/held").status);
+    a.await_held("leaving", 1);
+    for _ in 0..2 {
+        assert_eq!(gateway.command(&["drain"]).status.code(), Some(0));
+    }
+    rig::eventually("/readyz says it leaves", || (ready(&gateway) == Some(503)).then_some(()));
+    a.release("leaving");
+    assert_eq!((held.join().unwrap(), gateway.exit()), (200, 0));
+}
+
+#[test]
 fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     let (a, mut gateway) = one("{ lame_duck: 2500ms, timeout: 10s }");
     a.script([on("/held").hold("leaving").answer(200)]);

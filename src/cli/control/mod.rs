@@ -1,4 +1,4 @@
-//! Commands to the running gateway: `status`, `reload`, `confirm` and `rollback`, as a client of its control socket or admin address.
+//! Commands to the running gateway: `status`, `reload`, `confirm`, `rollback` and `drain`, as a client of its control socket or admin address.
 
 mod client;
 mod door;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{ConfigFile, Exit, print};
 use client::{Reply, ask};
 use door::Door;
-pub(in crate::cli) use reload::{Confirm, Reload, Rollback};
+pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
 
 /// For each read of an answer. A reload waits two seconds for a file that is being written.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -56,6 +56,24 @@ pub(in crate::cli) struct Rollback {
     json: bool,
 }
 
+/// Has the running gateway leave, as TERM does
+///
+/// Its readiness ends first, then what runs has time to finish.
+#[derive(Args)]
+pub(in crate::cli) struct Drain {
+    #[command(flatten)]
+    target: Target,
+    /// Print the answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl Drain {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
+        Ok(post(&self.target, "/drain", self.json)?.0)
+    }
+}
+
 impl Confirm {
     pub(in crate::cli) fn run(self) -> anyhow::Result<Exit> {
         Ok(post(&self.target, "/confirm", self.json)?.0)
@@ -135,6 +153,7 @@ fn told(answer: &Value) -> String {
             lines.extend(guard::told(&answer["pools"]));
             lines.extend(answer["why"].as_str().map(str::to_owned));
         }
+        "draining" => lines.push("draining: not ready any more, and gone when everybody is served".to_owned()),
         "failed" => lines.push(format!("failed: {}", answer["why"].as_str().unwrap_or("no reason given"))),
         _ => lines.push(format!(
             "{}: version {}, digest {}",

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::keys::NOISE;
 use super::origins::{HEALTH, Origin};
 use super::talk::Talk;
 use crate::cli::run;
+use crate::lifecycle::signals::Leaving;
 
 /// The pool's name.
 const POOL: &str = "demo";
@@ -98,17 +99,18 @@ impl Gateway {
 
 /// The thread it runs on; it is told to leave, and waited for, when this is dropped.
 struct Running {
-    tell: watch::Sender<bool>,
+    leaving: Leaving,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Running {
     fn start(file: PathBuf) -> io::Result<(Self, oneshot::Receiver<run::Places>)> {
-        let (tell, told) = watch::channel(false);
+        let leaving = Leaving::default();
         let (announce, announced) = oneshot::channel();
-        let serve = move || run::inside(file, told, |places| drop(announce.send(places)));
+        let told = leaving.clone();
+        let serve = move || run::inside(file, &told, |places| drop(announce.send(places)));
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(serve)?;
-        Ok((Self { tell, thread: Some(thread) }, announced))
+        Ok((Self { leaving, thread: Some(thread) }, announced))
     }
 
     /// Waits for its end: it leaves at once when its clients are gone, and after its drain at the latest.
@@ -117,7 +119,7 @@ impl Running {
     }
 
     fn join(&mut self) -> anyhow::Result<()> {
-        self.tell.send_replace(true);
+        self.leaving.tell();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or_else(|_| Err(anyhow!("the gateway panicked")))
     }
