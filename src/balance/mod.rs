@@ -5,11 +5,13 @@
 //! moves, [`step`] how far it may go at once. Nothing here knows health, load or configuration, so equal pools place keys
 //! equally on every replica.
 
+pub mod arcs;
 pub mod least;
 pub mod moved;
 pub mod ring;
 pub mod step;
 
+pub use arcs::Arcs;
 pub use moved::{Moved, moved};
 pub use ring::Ring;
 pub use step::{Edit, Scale, Step};

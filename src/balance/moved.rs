@@ -122,7 +122,7 @@ fn shares(before: &Ring, after: &Ring) -> BTreeMap<String, Shares> {
 }
 
 /// Tells every arc of the circle cut at the points of both rings: its length, its owner before and after.
-fn each_common_arc(before: &Ring, after: &Ring, mut tell: impl FnMut(u64, usize, usize)) {
+pub(super) fn each_common_arc(before: &Ring, after: &Ring, mut tell: impl FnMut(u64, usize, usize)) {
     let (mut old, mut new) = (before.points().peekable(), after.points().peekable());
     let (Some(first_old), Some(first_new)) = (old.peek().copied(), new.peek().copied()) else { return };
     let mut from = 0_u64;

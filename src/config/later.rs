@@ -16,8 +16,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("ClientLimits", "connections_per_client", None),
     ("Pool", "tls", None),
     ("Pool", "cache_status", None),
-    ("Guard", "error_ratio", None),
-    ("Guard", "latency", None),
     ("Pool", "discovery", None),
     ("Balance", "bounded_load", None),
     ("Balance", "decay", None),

@@ -30,6 +30,10 @@ pub struct Bytes(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Percent(pub f64);
 
+/// A multiple above 1, written with its sign (`3x`).
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Times(pub f64);
+
 /// Events in a second, written `10/s` (also `/m` and `/h`).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Rate(pub f64);
@@ -58,7 +62,7 @@ pub enum Auto<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Name(pub(super) String);
 
-written!(Duration, Bytes, Percent, Rate, Name);
+written!(Duration, Bytes, Percent, Times, Rate, Name);
 
 impl Duration {
     /// So many seconds.
@@ -160,6 +164,23 @@ impl Percent {
     /// As a part of one.
     pub fn ratio(self) -> f64 {
         self.0 / 100.0
+    }
+}
+
+impl Written for Times {
+    const EXPECTED: &'static str = "a multiple above 1 with its sign, such as 3x";
+
+    fn parse(text: &str) -> Option<Self> {
+        let times = plain_number(text.strip_suffix('x')?)?;
+        (times > 1.0).then_some(Self(times))
+    }
+
+    fn print(&self) -> String {
+        format!("{}x", self.0)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "pattern": r"^\d+(\.\d+)?x$" })
     }
 }
 
@@ -368,6 +389,15 @@ mod tests {
         assert_eq!(Percent(20.0).ratio(), 0.2);
         for text in ["", "20", "0.2", "101%", "-1%", "inf%", "nan%", "1e1%", "%"] {
             assert_eq!(Percent::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn multiples_are_above_one() {
+        check("3x", Times(3.0), "3x");
+        check("1.5x", Times(1.5), "1.5x");
+        for text in ["", "3", "x", "1x", "0.5x", "-2x", "infx", "3 x", "1e1x"] {
+            assert_eq!(Times::parse(text), None, "{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! When does a change that waits for a confirm go back by itself? Rules C4 and C5.
 //!
-//! The time to confirm begins when the last newcomer has its full share: before that there is nothing to judge. A
-//! newcomer that does not come in at all is waited for a minute. Pure: the clock and what is seen are arguments.
+//! The time to confirm begins when the last newcomer serves: before that there is nothing to judge. One that does not
+//! come in at all is waited for a minute. Pure: the clock and what is seen are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,6 @@ pub(super) struct Clock {
     complete: Option<Instant>,
 }
 
-/// How its newcomers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Newcomers {
-    /// Somebody is not proven yet.
-    Joining,
-    /// Everybody is proven, and somebody grows.
-    Growing,
-    /// All are in, or out for good reasons of their own.
-    There,
-}
-
 impl Clock {
     /// It came into force now, and is to be confirmed within this.
     pub(super) fn new(within: Duration, now: Instant) -> Self {
@@ -40,13 +29,9 @@ impl Clock {
         self.within
     }
 
-    /// Looks again; answers whether the time is over.
-    pub(super) fn is_over(&mut self, newcomers: Newcomers, now: Instant) -> bool {
-        let waits = match newcomers {
-            Newcomers::Joining => now.saturating_duration_since(self.since) < PATIENCE,
-            Newcomers::Growing => true,
-            Newcomers::There => false,
-        };
+    /// Looks again, whether a newcomer is `joining` still; answers whether the time is over.
+    pub(super) fn is_over(&mut self, joining: bool, now: Instant) -> bool {
+        let waits = joining && now.saturating_duration_since(self.since) < PATIENCE;
         if self.complete.is_none() && !waits {
             self.complete = Some(now);
         }
@@ -63,7 +48,6 @@ impl Clock {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
-    use super::Newcomers::{Growing, Joining, There};
     use super::*;
 
     fn seconds(n: u64) -> Duration {
@@ -75,26 +59,24 @@ mod tests {
         let start = Instant::now();
         let mut clock = Clock::new(seconds(10), start);
         assert_eq!(clock.left(start), None);
-        assert!(!clock.is_over(There, start) && !clock.is_over(There, start + seconds(9)));
+        assert!(!clock.is_over(false, start) && !clock.is_over(false, start + seconds(9)));
         assert_eq!(clock.left(start + seconds(4)), Some(seconds(6)));
-        assert!(clock.is_over(There, start + seconds(10)));
+        assert!(clock.is_over(false, start + seconds(10)));
     }
 
     #[test]
-    fn the_time_begins_with_the_full_share_of_the_last_newcomer_and_does_not_stop_again() {
+    fn the_time_begins_with_the_last_newcomer_and_does_not_stop_again() {
         let start = Instant::now();
         let mut clock = Clock::new(seconds(10), start);
-        for (second, newcomers, over) in [
-            (0, Joining, false),
-            (50, Joining, false),
-            (55, Growing, false),
-            (500, Growing, false),
-            (501, There, false),
-            (505, Growing, false),
-            (510, There, false),
-            (511, There, true),
+        for (second, joining, over) in [
+            (0, true, false),
+            (50, true, false),
+            (51, false, false),
+            (55, true, false),
+            (60, false, false),
+            (61, true, true),
         ] {
-            assert_eq!(clock.is_over(newcomers, start + seconds(second)), over, "at {second} s");
+            assert_eq!(clock.is_over(joining, start + seconds(second)), over, "at {second} s");
         }
     }
 
@@ -102,7 +84,7 @@ mod tests {
     fn a_newcomer_that_never_comes_is_waited_for_a_minute() {
         let start = Instant::now();
         let mut clock = Clock::new(seconds(10), start);
-        assert!(!clock.is_over(Joining, start + seconds(59)) && !clock.is_over(Joining, start + seconds(60)));
-        assert!(clock.is_over(Joining, start + seconds(70)));
+        assert!(!clock.is_over(true, start + seconds(59)) && !clock.is_over(true, start + seconds(60)));
+        assert!(clock.is_over(true, start + seconds(70)));
     }
 }

@@ -27,6 +27,8 @@ pub struct ConfirmStatus {
     pub left: Option<f64>,
     /// Newcomers that keep them from beginning.
     pub waits_for: Vec<String>,
+    /// What goes wrong for all keys, moved or not.
+    pub note: Option<String>,
 }
 
 /// A text that is or was in force, as `/status` shows it.

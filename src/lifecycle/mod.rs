@@ -12,6 +12,7 @@ mod leave;
 mod ledger;
 mod movement;
 mod outcome;
+mod pending;
 pub mod probing;
 mod readiness;
 pub mod reload;

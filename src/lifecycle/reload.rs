@@ -14,18 +14,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use indexmap::IndexMap;
 
-use super::confirm::{Clock, Newcomers};
 use super::difference::changed;
 use super::history::{Ended, Entry};
 use super::kept::Kept;
-use super::ledger::{ConfirmStatus, Ledger};
+use super::ledger::Ledger;
 use super::movement::Movement;
 use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
+use super::pending::Pending;
 use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Loaded, Mistake, Report, Severity};
 use crate::health::Verdict;
 use crate::observe::Metrics;
-use crate::pool::Origin;
 use crate::snapshot::guard::Trail;
 use crate::snapshot::{Snapshot, Store};
 
@@ -52,12 +51,6 @@ pub struct Reloader {
     pending: Option<Pending>,
     /// The file changed while a change waited.
     missed: bool,
-}
-
-/// A change that goes back by itself unless it is confirmed.
-struct Pending {
-    clock: Clock,
-    newcomers: Vec<Arc<Origin>>,
 }
 
 /// A change that waits is looked at this often.
@@ -107,11 +100,10 @@ impl Reloader {
     /// What waits may go back, and what had to wait for that may come.
     fn look(&mut self) {
         if let Some(pending) = &mut self.pending {
-            let (newcomers, now) = (pending.newcomers(), now());
-            let is_over = pending.clock.is_over(newcomers, now);
+            let now = now();
+            let why = pending.look(now);
             self.ledger.waits(Some(pending.status(now)));
-            let why = format!("not confirmed within {:?}", pending.clock.within());
-            if is_over {
+            if let Some(why) = why {
                 self.revert(&why);
             }
         }
@@ -170,7 +162,8 @@ impl Reloader {
         }
         let mut applied = in_force(&next, without_process(differences), loaded.warnings);
         applied.confirm_within = ask.confirm.map(|within| within.as_secs_f64());
-        self.pending = ask.confirm.map(|within| Pending::new(Clock::new(within, now), &next));
+        let next = if ask.confirm.is_some() { next.on_trial(&old) } else { next };
+        self.pending = ask.confirm.map(|within| Pending::new(within, &old, &next, now));
         self.publish(&old, next, Ended::Replaced, now);
         ReloadOutcome::Applied(applied)
     }
@@ -293,33 +286,6 @@ impl Reloader {
     }
 }
 
-impl Pending {
-    /// Whoever has to come in first is in `next`.
-    fn new(clock: Clock, next: &Snapshot) -> Self {
-        let members = next.upstreams().iter().flat_map(|upstream| upstream.pool.members());
-        let newcomers = members.map(|member| member.origin()).filter(|origin| origin.verdict() == Verdict::Joining);
-        Self { clock, newcomers: newcomers.cloned().collect() }
-    }
-
-    fn waits_for(&self) -> impl Iterator<Item = &Arc<Origin>> {
-        self.newcomers.iter().filter(|origin| origin.verdict() == Verdict::Joining)
-    }
-
-    fn newcomers(&self) -> Newcomers {
-        if self.waits_for().next().is_some() { Newcomers::Joining } else { Newcomers::There }
-    }
-
-    fn status(&self, now: Instant) -> ConfirmStatus {
-        let left = self.clock.left(now).map(|left| left.as_secs_f64());
-        let waits_for = self.waits_for().filter(|_| left.is_none());
-        ConfirmStatus {
-            within: self.clock.within().as_secs_f64(),
-            left,
-            waits_for: waits_for.map(|origin| format!("{}/{}", origin.pool(), origin.name())).collect(),
-        }
-    }
-}
-
 fn defect() -> ReloadOutcome {
     ReloadOutcome::Failed { why: "a defect, see the log".to_owned() }
 }
@@ -403,6 +369,12 @@ mod tests {
         Reloader::new(texts, store, ledger, metrics, Box::new(|| ()))
     }
 
+    /// Origins of one digit each, as a list.
+    fn origins(digits: &str) -> String {
+        let all: Vec<_> = digits.chars().map(|digit| format!("\"10.0.0.{digit}:80\"")).collect();
+        format!("[{}]", all.join(", "))
+    }
+
     fn text(listener: &str, origins: &str) -> String {
         let process = format!("process: {{ listeners: [ {{ address: {listener} }} ] }}");
         format!("version: 1\n{process}\npools:\n  p:\n    origins: {origins}\n")
@@ -444,22 +416,22 @@ mod tests {
     fn c3_a_guard_refuses_until_as_much_is_allowed_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
-        let write = |origins: &str| {
-            let guarded = format!("{origins}\n    guard: {{ max_moved: 20% }}");
+        let write = |digits: &str| {
+            let guarded = format!("{}\n    guard: {{ max_moved: 20% }}", origins(digits));
             std::fs::write(&file, text("127.0.0.1:80", &guarded)).unwrap();
         };
-        write("[a, b]");
+        write("12");
         let mut reloader = started(&file);
-        write("[a, b, c]");
+        write("123");
         let ReloadOutcome::Guarded { pools, .. } = reloader.reload(ReloadAsk::default()) else { panic!("passed") };
         assert_eq!(pools.keys().collect::<Vec<_>>(), ["p"]);
         assert_eq!(reloader.store.load().version(), 1);
         let allowed = |percent| ReloadAsk { allow_moved: Some(Percent(percent)), ..ReloadAsk::default() };
         assert_eq!(reloader.reload(allowed(1.0)).word(), "refused");
         assert_eq!(reloader.reload(allowed(60.0)).word(), "applied");
-        write("[a, b]");
+        write("12");
         assert_eq!(reloader.reload(ReloadAsk::default()).word(), "applied", "back to where keys were");
-        write("[a, b, c]");
+        write("123");
         assert_eq!(reloader.reload(ReloadAsk::default()).word(), "refused", "that was once");
     }
 
@@ -467,18 +439,18 @@ mod tests {
     fn c4_going_back_needs_no_leave_and_what_was_left_comes_again_only_by_the_command() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
-        let write = |origins: &str| {
-            let guarded = format!("{origins}\n    guard: {{ max_moved: 0% }}");
+        let write = |digits: &str| {
+            let guarded = format!("{}\n    guard: {{ max_moved: 0% }}", origins(digits));
             std::fs::write(&file, text("127.0.0.1:80", &guarded)).unwrap();
         };
         let (by, command) = (|by| ReloadAsk { by, ..ReloadAsk::default() }, ReloadAsk::default());
-        write("[a, b, c]");
+        write("123");
         let mut reloader = started(&file);
         let (first, digest) = (reloader.store.load().upstreams()[0].tail.fingerprint.clone(), |reloader: &Reloader| {
             reloader.store.load().digest().to_owned()
         });
         assert_eq!(reloader.grant(Wish::Rollback).word(), "refused", "there is nothing before");
-        write("[a, d]");
+        write("14");
         let allow = ReloadAsk { allow_moved: Some(Percent(100.0)), ..command };
         assert_eq!(reloader.grant(Wish::Reload(allow)).word(), "applied");
         let second = digest(&reloader);
@@ -503,21 +475,21 @@ mod tests {
     fn c4_what_is_not_confirmed_goes_back_and_what_waits_lets_nothing_in_between() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
-        let write = |origins: &str| std::fs::write(&file, text("127.0.0.1:80", origins)).unwrap();
-        write("[a, b]");
+        let write = |digits: &str| std::fs::write(&file, text("127.0.0.1:80", &origins(digits))).unwrap();
+        write("12");
         let mut reloader = started(&file);
         let first = reloader.store.load().digest().to_owned();
         let confirm = |within| ReloadAsk { confirm: Some(within), ..ReloadAsk::default() };
         assert_eq!(reloader.grant(Wish::Confirm).word(), "refused", "nothing waits");
 
-        write("[a]");
+        write("1");
         let ReloadOutcome::Applied(now) = reloader.grant(Wish::Reload(confirm(Duration::from_secs(60)))) else {
             panic!("not applied")
         };
         assert_eq!(now.confirm_within, Some(60.0));
         reloader.look();
         assert!(reloader.ledger.confirm().unwrap().left.is_some_and(|left| left > 50.0));
-        write("[a, c]");
+        write("13");
         let watched = ReloadAsk { by: By::Watch, ..ReloadAsk::default() };
         assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "refused", "one waits");
         assert_eq!(reloader.grant(Wish::Reload(watched)).word(), "refused");
@@ -526,9 +498,9 @@ mod tests {
         reloader.look();
         assert_eq!(reloader.store.load().version(), 3, "the file that had to wait");
 
-        write("[a, b]");
+        write("12");
         assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "applied");
-        write("[b]");
+        write("2");
         assert_eq!(reloader.grant(Wish::Reload(confirm(Duration::ZERO))).word(), "applied");
         reloader.look();
         assert_eq!((reloader.store.load().digest(), reloader.ledger.confirm()), (&*first, None));
@@ -542,24 +514,24 @@ mod tests {
     fn c4_what_is_kept_is_what_is_in_force_for_good() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("moorgate.yaml");
-        let write = |origins: &str| std::fs::write(&file, text("127.0.0.1:80", origins)).unwrap();
-        write("[a, b]");
+        let write = |digits: &str| std::fs::write(&file, text("127.0.0.1:80", &origins(digits))).unwrap();
+        write("12");
         let mut reloader = started(&file);
         reloader.texts.kept = Some(Kept::at(folder.path().join("state")));
         let kept = |name: &str| std::fs::read_to_string(folder.path().join("state").join(name)).unwrap_or_default();
-        write("[a]");
+        write("1");
         assert_eq!(reloader.grant(Wish::Reload(ReloadAsk::default())).word(), "applied");
-        assert_eq!((kept("last.yaml").contains("[a]"), &*kept("refused")), (true, ""));
-        write("[b]");
+        assert_eq!((kept("last.yaml").contains("10.0.0.1:80"), &*kept("refused")), (true, ""));
+        write("2");
         let confirm = ReloadAsk { confirm: Some(Duration::from_secs(60)), ..ReloadAsk::default() };
         assert_eq!(reloader.grant(Wish::Reload(confirm)).word(), "applied");
-        assert!(kept("last.yaml").contains("[a]"), "that may still go back");
+        assert!(kept("last.yaml").contains("10.0.0.1:80"), "that may still go back");
         let digest = reloader.store.load().digest().to_owned();
         assert_eq!(reloader.grant(Wish::Rollback).word(), "rolled_back");
-        assert_eq!((kept("last.yaml").contains("[a]"), kept("refused")), (true, format!("{digest}\n")));
+        assert_eq!((kept("last.yaml").contains("10.0.0.1:80"), kept("refused")), (true, format!("{digest}\n")));
         assert_eq!(reloader.grant(Wish::Reload(confirm)).word(), "applied");
         assert_eq!(reloader.grant(Wish::Confirm).word(), "confirmed");
-        assert_eq!((kept("last.yaml").contains("[b]"), &*kept("refused")), (true, ""));
+        assert_eq!((kept("last.yaml").contains("10.0.0.2:80"), &*kept("refused")), (true, ""));
     }
 
     #[test]

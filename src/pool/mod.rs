@@ -11,6 +11,7 @@ mod parked;
 mod pick;
 mod settings;
 mod tally;
+mod trial;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -33,6 +34,7 @@ pub use parked::{Parked, Stay};
 pub use pick::{Ask, Pass, Pick, Reason};
 pub use settings::{Connections, Protocol, Settings, Timeouts};
 pub use tally::{Summary, Tally};
+pub use trial::Trial;
 
 use parked::Before;
 

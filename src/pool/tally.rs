@@ -27,6 +27,8 @@ pub struct Tally {
 /// The last minute, as far as anything happened in it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
+    /// Attempts that ended.
+    pub attempts: u64,
     /// Part of the attempts that failed or were answered with 5xx.
     pub error_ratio: Option<f64>,
     /// Half of the answers took no longer to their header.
@@ -48,9 +50,19 @@ impl Tally {
 
     /// The last minute.
     pub fn summary(&self, now: Instant) -> Summary {
-        let mut recent = self.recent.lock();
-        recent.turn(now);
-        recent.summary()
+        Self::summary_of([self], now)
+    }
+
+    /// The last minute of several together.
+    pub fn summary_of<'a>(tallies: impl IntoIterator<Item = &'a Self>, now: Instant) -> Summary {
+        let mut all = Span::default();
+        for tally in tallies {
+            let mut recent = tally.recent.lock();
+            recent.turn(now);
+            all.add(&recent.this);
+            all.add(&recent.last);
+        }
+        all.summary()
     }
 
     /// An attempt ended; `took`: time to the answer's header, if one came.
@@ -90,20 +102,29 @@ impl Recent {
         self.last = if age < SPAN * 2 { this } else { Span::default() };
         self.began = Some(now);
     }
-
-    fn summary(&self) -> Summary {
-        let (attempts, errors) = (self.this.attempts + self.last.attempts, self.this.errors + self.last.errors);
-        let mut times = self.this.times.clone().or_else(|| self.last.times.clone());
-        if let (Some(times), Some(_), Some(last)) = (&mut times, &self.this.times, &self.last.times) {
-            // Equal bounds: adding cannot fail.
-            let _ = times.add(last);
-        }
-        let at = |q| times.as_ref().map(|times| GRAIN * u32::try_from(times.value_at_quantile(q)).unwrap_or(u32::MAX));
-        Summary { error_ratio: (attempts > 0).then(|| errors as f64 / attempts as f64), p50: at(0.5), p99: at(0.99) }
-    }
 }
 
 impl Span {
+    fn add(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.errors += other.errors;
+        match (&mut self.times, &other.times) {
+            // Equal bounds: adding cannot fail.
+            (Some(times), Some(more)) => _ = times.add(more),
+            (None, Some(more)) => self.times = Some(more.clone()),
+            (_, None) => {}
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let at = |q| {
+            let times = self.times.as_ref()?;
+            Some(GRAIN * u32::try_from(times.value_at_quantile(q)).unwrap_or(u32::MAX))
+        };
+        let error_ratio = (self.attempts > 0).then(|| self.errors as f64 / self.attempts as f64);
+        Summary { attempts: self.attempts, error_ratio, p50: at(0.5), p99: at(0.99) }
+    }
+
     fn record(&mut self, error: bool, took: Option<Duration>) {
         self.attempts += 1;
         self.errors += u64::from(error);
@@ -143,6 +164,19 @@ mod tests {
         assert!((45..=55).contains(&p50), "{p50}");
         assert!((92..=106).contains(&p99), "{p99}");
         assert_eq!((tally.attempts(), tally.errors()), (200, 2));
+    }
+
+    #[test]
+    fn several_are_summed_up_as_one() {
+        let (tallies, now) = ([Tally::default(), Tally::default(), Tally::default()], Instant::now());
+        for ms in 1..=100 {
+            tallies[ms % 2].record(ms == 100, Some(Duration::from_millis(ms as u64)), now);
+        }
+        let summary = Tally::summary_of(&tallies, now);
+        assert_eq!((summary.attempts, summary.error_ratio), (100, Some(0.01)));
+        let p50 = summary.p50.unwrap().as_millis();
+        assert!((45..=55).contains(&p50), "{p50}");
+        assert_eq!(Tally::summary_of([], now), Summary::default());
     }
 
     #[test]

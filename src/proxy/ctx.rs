@@ -42,6 +42,8 @@ pub struct Ctx {
     /// Where the next try goes, chosen before the last answer was given up.
     pub(super) next: Option<Pick>,
     pub(super) running: Option<Running>,
+    /// When the header of the last answer came from its origin.
+    pub(super) headed: Option<Instant>,
     /// Why the answer is ours, or was cut.
     pub(super) error: Option<Class>,
     /// The answer may be silent for as long as a stream.
@@ -110,6 +112,7 @@ impl Ctx {
             stale_used: false,
             next: None,
             running: None,
+            headed: None,
             error: None,
             streams: false,
         }

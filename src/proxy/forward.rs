@@ -172,6 +172,7 @@ impl Gateway {
         running.answer = Answer::Header;
         let status = head.status.as_u16();
         running.lease.answered(status, now);
+        ctx.headed = Some(now);
         if let Some(attempt) = ctx.attempt() {
             attempt.status = Some(status);
         }

@@ -16,6 +16,9 @@ use crate::observe::{self, Peer, Record};
 use crate::pool::Outcome;
 use crate::resilience::Class;
 
+/// Where statuses begin that are the server's fault.
+const SERVER_ERROR: u16 = 500;
+
 impl Gateway {
     /// The last hook of a request.
     pub(super) fn finish(&self, session: &mut Session, ctx: &mut Ctx, now: Instant) {
@@ -32,6 +35,7 @@ impl Gateway {
             (None, Some(snapshot)) => snapshot.unrouted().answered(method, status, took),
             (None, None) => {}
         }
+        tried(ctx, status, now);
         self.log(session, ctx, status, now);
         if let (Some(wire), Some(http1)) = (&ctx.wire, session.as_downstream().as_http1()) {
             wire.request_finished(http1.get_headers_raw_bytes().len(), session.as_downstream().body_bytes_read());
@@ -75,6 +79,17 @@ impl Gateway {
                 error: ctx.error.map(Class::as_str),
             });
         });
+    }
+}
+
+/// While a change may go back: how a key fares, by what its client saw.
+fn tried(ctx: &Ctx, status: u16, now: Instant) {
+    let Some(trial) = ctx.pool_tail.as_ref().and_then(|tail| tail.trial.as_ref()) else { return };
+    let Some(hash) = ctx.placement.as_ref().and_then(|placed| placed.hash) else { return };
+    let ours = [Class::ClientGone, Class::ClientTimeout, Class::BodyTooLarge, Class::LocalLimit];
+    if ctx.error.is_none_or(|class| !ours.contains(&class)) {
+        let took = ctx.headed.map(|headed| headed.saturating_duration_since(ctx.began));
+        trial.record(hash, status >= SERVER_ERROR, took, now);
     }
 }
 

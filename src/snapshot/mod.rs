@@ -5,6 +5,7 @@
 //! name. Requests pin the snapshot they began with and give it up when their answer's header is out ([`RouteTail`] and
 //! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
 
+pub mod blame;
 pub mod guard;
 mod store;
 
@@ -19,7 +20,7 @@ use crate::config::units::Off;
 use crate::config::{self, Complaint, Config, Loaded, process, route};
 use crate::observe::access_log::Format;
 use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, SnapshotAlive};
-use crate::pool::{Parked, Pool, Timeouts};
+use crate::pool::{Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::headers::host_towards;
@@ -117,6 +118,8 @@ pub struct PoolTail {
     pub fingerprint: Arc<str>,
     /// Its counters.
     pub meters: Arc<PoolMeters>,
+    /// How keys that moved fare, while the change that moved them may go back.
+    pub trial: Option<Trial>,
 }
 
 impl Snapshot {
@@ -158,6 +161,20 @@ impl Snapshot {
     #[must_use]
     pub fn under_the_process_of(mut self, old: &Self) -> Self {
         self.config.process = old.config.process.clone();
+        self
+    }
+
+    /// Keys that move from `old` to it are counted apart from those that stay.
+    #[must_use]
+    pub fn on_trial(mut self, old: &Self) -> Self {
+        for upstream in &mut self.pools {
+            let before = old.named(upstream.pool.name()).map(|before| &before.pool);
+            let before = before.filter(|before| before.fingerprint() != upstream.pool.fingerprint());
+            // Nobody else holds the tail before it is published.
+            if let (Some(before), Some(tail)) = (before, Arc::get_mut(&mut upstream.tail)) {
+                tail.trial = Some(Trial::between(before, &upstream.pool));
+            }
+        }
         self
     }
 
@@ -288,7 +305,7 @@ impl Upstream {
         };
         let moved = before.map_or(0.0, |before| moved(before, &pool));
         let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
-        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name) };
+        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None };
         Self { tail: Arc::new(tail), meters, hosts, moved, pool }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Gateway, Origin, keys, map};
+use crate::rig::{self, Gateway, Origin, keys, map, on};
 
 const GUARDED: &str = "pools: { p: { guard: { max_moved: 30% }, balance: { key: \"{path}\" }, origins: $origins } }\n";
 const FREE: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
@@ -209,4 +209,43 @@ fn c1_a_reload_that_waits_returns_when_all_have_joined_or_says_who_has_not() {
     let output = gateway.command(&["reload", "--wait", "500ms"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.trim()), (Some(1), "moorgate: still joining after 500ms: p/c"), "{said}");
+}
+
+/// A pool whose change may go back for what keys that moved suffer.
+const TRIED: &str = "pools: { p: { balance: { key: \"{path}\" }, guard: { max_moved: 100%, error_ratio: 20%, latency: off }, \
+                     origins: $origins } }\nroutes: [ { pool: p, retry: { tries: 1 } } ]\n";
+
+#[test]
+fn c5_a_change_goes_back_when_keys_that_moved_fail_and_others_do_not() {
+    let three = origins(&["a", "b", "c"]);
+    three[2].script([on("*").answer(500)]);
+    let mut gateway = rig::gateway(TRIED).origins(&three[..2]).start();
+    let first = map(gateway.address(), &keys(200));
+    gateway.rewrite(&of(TRIED, &all(&three)));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    let load = rig::load(gateway.address()).start();
+    let ended = |gateway: &Gateway| gateway.status()["config"]["history"][1].clone();
+    rig::eventually("it goes back", || (ended(&gateway)["ended"] == "reverted").then_some(()));
+    let why = ended(&gateway)["why"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("pool p: errors of keys that moved: "), "{why}");
+    load.stop();
+    assert_eq!(map(gateway.address(), &keys(200)), first);
+}
+
+#[test]
+fn c5_nothing_goes_back_by_itself_when_all_keys_fail_alike() {
+    let three = origins(&["a", "b", "c"]);
+    let mut gateway = rig::gateway(TRIED).origins(&three[..2]).start();
+    map(gateway.address(), &keys(200));
+    gateway.rewrite(&of(TRIED, &all(&three)));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    gateway.await_state("p", "c", "up");
+    three.iter().for_each(|origin| origin.script([on("*").answer(500)]));
+    let load = rig::load(gateway.address()).start();
+    load.further(400);
+    let note = || gateway.status()["config"]["confirm"]["note"].as_str().map(str::to_owned);
+    let note = rig::eventually("it is said", note);
+    assert!(note.contains("not by the change alone"), "{note}");
+    assert_eq!(gateway.origin("p", "c")["state"], "up");
+    assert_eq!(gateway.command(&["confirm"]).status.code(), Some(0));
 }

@@ -62,14 +62,16 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
 
 /// A change that waits to be confirmed.
 fn confirm(waits: &Value) -> String {
-    match waits["left"].as_f64() {
+    let note = waits["note"].as_str().map_or_else(String::new, |note| format!("\n{note}"));
+    let told = match waits["left"].as_f64() {
         Some(left) => format!("goes back in {} unless it is confirmed", span(Some(left))),
         None => {
             let names: Vec<_> = waits["waits_for"].as_array().into_iter().flatten().map(text).collect();
             let within = span(waits["within"].as_f64());
             format!("goes back {within} after these have joined, unless it is confirmed: {}", names.join(", "))
         }
-    }
+    };
+    told + &note
 }
 
 /// A text that is or was in force.
@@ -267,9 +269,12 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
     #[test]
     fn what_waits_for_a_confirm_is_told_with_its_time() {
         let mut status = status();
-        status["config"]["confirm"] = json!({ "within": 60.0, "left": 42.0, "waits_for": [] });
+        status["config"]["confirm"] = json!({ "within": 60.0, "left": 42.0, "waits_for": [], "note": null });
         assert!(show(&status, false).contains("\ngoes back in 42.0s unless it is confirmed\n"));
-        status["config"]["confirm"] = json!({ "within": 60.0, "left": null, "waits_for": ["p/a", "p/b"] });
+        status["config"]["confirm"]["note"] = "all fail".into();
+        assert!(show(&status, false).contains("it is confirmed\nall fail\n"));
+        status["config"]["confirm"] =
+            json!({ "within": 60.0, "left": null, "waits_for": ["p/a", "p/b"], "note": null });
         let told = "goes back 1m 0s after these have joined, unless it is confirmed: p/a, p/b";
         assert!(show(&status, false).contains(told), "{}", show(&status, false));
     }
