@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,13 +14,13 @@ use anyhow::{Context, anyhow, bail};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
-use super::{ConfigFile, Exit, Usage};
+use super::request::{Request, Wrong};
+use super::{ConfigFile, Exit, Usage, well};
 use crate::balance;
 use crate::config::{self, Complaint, Config};
 use crate::health::Verdict;
 use crate::pool::{Ask, Pick, Pool};
-use crate::template::{Facts, Keyed, host, path};
-use crate::traffic::Target;
+use crate::template::{Keyed, path};
 
 /// Show the key of a request, its owner and who comes next
 #[derive(clap::Args)]
@@ -122,9 +122,9 @@ impl Key {
             bail!(Usage(format!("the key {} needs a client: --client-ip IP", pool.key().text())));
         }
         for (number, url) in self.urls.iter().enumerate() {
-            let request = Request::parse(self, url, &headers)?;
-            let facts = request.facts(self, &headers);
-            path::merged(facts.path()).map_err(|why| refused(url, &why.to_string()))?;
+            let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
+            let facts = request.facts(&self.method, self.client_ip, &headers);
+            path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
             let mut key = Vec::new();
             let keyed = pool.key().render(&facts, &mut key);
             let mut placed = scene.place((keyed == Keyed::Key).then_some(&key));
@@ -210,13 +210,8 @@ fn number(pool: &Pool, name: &str) -> anyhow::Result<usize> {
 fn compile(config: &Config) -> Result<Vec<Pool>, Vec<Complaint>> {
     let mut complaints = Vec::new();
     let mut pools = Vec::new();
-    for (name, section) in &config.pools {
-        let mut section = section.clone();
-        for origin in &mut section.origins {
-            // Placement follows from names; an address stands in so that nobody waits for a name to resolve.
-            origin.address = config::units::Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-        }
-        match Pool::compile(name, &section, None, Instant::now()) {
+    for (name, section) in &well::resolved(config).pools {
+        match Pool::compile(name, section, None, Instant::now()) {
             Ok(pool) => pools.push(pool),
             Err(found) => complaints.extend(
                 found
@@ -253,63 +248,6 @@ fn not_there<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str> + 
 fn json(placed: &Placed<'_>, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, placed)?;
     writeln!(out)
-}
-
-/// What a URL says, in the forms templates ask for.
-struct Request {
-    scheme: &'static str,
-    host: String,
-    host_port: String,
-    target: Vec<u8>,
-}
-
-impl Request {
-    fn parse(command: &Key, url: &str, headers: &HeaderMap) -> anyhow::Result<Self> {
-        // What follows a # never leaves a browser.
-        let sent = url.split('#').next().unwrap_or_default();
-        let scheme =
-            if sent.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:")) { "https" } else { "http" };
-        if !sent.starts_with('/') && sent != "*" && !sent.contains("://") {
-            bail!(Usage(format!("{url}: expected http://host/path or /path")));
-        }
-        let method = command.method.as_bytes();
-        let target = Target::parse(method, sent.as_bytes())
-            .map_err(|_| refused(url, "it is neither /path nor http://host/path, or holds a space or control byte"))?;
-        let from_header = headers.get(http::header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
-        let authority = match target {
-            Target::Absolute { authority, .. } => authority,
-            _ => from_header,
-        };
-        let authority = String::from_utf8_lossy(authority);
-        if authority.contains('@') {
-            return Err(refused(url, "it names a user"));
-        }
-        Ok(Self {
-            scheme,
-            host: host::normalise(&authority).into_owned(),
-            host_port: host::with_port(&authority, scheme).into_owned(),
-            target: target.origin_form(method).into_owned(),
-        })
-    }
-
-    fn facts<'a>(&'a self, command: &'a Key, headers: &'a HeaderMap) -> Facts<'a> {
-        let client_ip = command.client_ip.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        Facts {
-            method: &command.method,
-            scheme: self.scheme,
-            host: &self.host,
-            host_port: &self.host_port,
-            target: &self.target,
-            headers,
-            client_ip,
-            peer: SocketAddr::new(client_ip, 0),
-        }
-    }
-}
-
-/// The gateway would answer such a request itself.
-fn refused(url: &str, why: &str) -> anyhow::Error {
-    anyhow!("{url}: {why}; the gateway answers 400")
 }
 
 fn headers(lines: &[String]) -> anyhow::Result<HeaderMap> {

@@ -7,7 +7,10 @@ mod control;
 mod demo;
 mod key;
 mod offline;
+mod plan;
+mod request;
 mod run;
+mod well;
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -59,6 +62,7 @@ enum Command {
     Rollback(control::Rollback),
     Drain(control::Drain),
     Key(key::Key),
+    Plan(plan::Plan),
     Demo(demo::Demo),
 }
 
@@ -75,6 +79,7 @@ impl Command {
             Self::Rollback(command) => command.run(),
             Self::Drain(command) => command.run(),
             Self::Key(command) => command.run(),
+            Self::Plan(command) => command.run(),
             Self::Demo(command) => command.run(),
         }
     }
@@ -132,6 +137,11 @@ impl ConfigFile {
         let found = || PLACES.iter().find(|place| Path::new(place).exists()).map(PathBuf::from);
         self.config.clone().or_else(found)
     }
+}
+
+/// May there be colours? On a terminal, unless its owner wants none.
+pub(crate) fn colourful(is_terminal: bool) -> bool {
+    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// Writes to standard output. Whoever stops reading, as `head` does, has read enough.

@@ -4,11 +4,13 @@
 //! [`Origin`], which the next snapshot takes over by name. [`Pool::pick`] chooses, [`Pick::lease`] makes the choice
 //! an attempt that counts.
 
+pub mod cause;
 pub mod discovery;
 mod lease;
 mod origin;
 mod parked;
 mod pick;
+pub mod plan;
 mod settings;
 mod tally;
 mod trial;

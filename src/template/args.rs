@@ -72,12 +72,23 @@ impl Policy {
         }
     }
 
-    fn admits(&self, name: &[u8]) -> bool {
+    /// Is the argument of this normal name part of `{args}`?
+    pub fn admits(&self, name: &[u8]) -> bool {
         match self {
             Self::All => true,
             Self::Keep(names) => names.hold(name),
             Self::Drop(names) => !names.hold(name),
         }
+    }
+}
+
+/// Tells name and value of every argument of a query, each in its normal form.
+pub fn each(raw_query: &[u8], mut tell: impl FnMut(&[u8], &[u8])) {
+    let mut out = Vec::with_capacity(raw_query.len() + 8);
+    for raw in raw_query.split(|byte| *byte == b'&').filter(|raw| !raw.is_empty()) {
+        out.clear();
+        let piece = Piece::push(raw, &mut out);
+        tell(piece.name(&out), &out[piece.name_end + 1..]);
     }
 }
 
@@ -251,6 +262,15 @@ mod tests {
         assert_eq!(text(&["v", "id", "v", "%69d"]), "keep:id,v");
         assert_ne!(text(&["a,b"]), text(&["a", "b"]));
         assert_eq!(Policy::All.text(), "all");
+    }
+
+    #[test]
+    fn every_argument_is_told_in_its_normal_form() {
+        let mut told = Vec::new();
+        each(b"b=%41&&a&=x&b=1=2", |name, value| {
+            told.push(format!("{}|{}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+        });
+        assert_eq!(told, ["b|A", "a|", "|x", "b|1=2"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The key of a pool: a template, the arguments that count, and what happens when a part is missing. Compiled from
 //! the pool's section; rendered once a request, into a buffer of the caller's.
 
-use super::{Facts, Scope, Template, args};
+use super::{Facts, Need, Scope, Template, args};
 use crate::config::pool::{Args, OnMissing};
 use crate::config::{Complaint, Invalid, Pool};
 
@@ -53,9 +53,28 @@ impl Key {
     /// missing, or the whole is empty, in the key and in what `on_missing` puts in its place.
     pub fn render(&self, facts: &Facts<'_>, out: &mut Vec<u8>) -> Keyed {
         let start = out.len();
-        let mut templates = std::iter::once(&self.template).chain(&self.on_missing);
-        let found = templates.any(|template| template.render(facts, &self.policy, out).is_ok() && out.len() > start);
+        let found =
+            self.templates().any(|template| template.render(facts, &self.policy, out).is_ok() && out.len() > start);
         if found { Keyed::Key } else { Keyed::Spread }
+    }
+
+    /// The same for a request of which not all is known; `None` when its key hangs on what is not.
+    pub fn render_known(
+        &self,
+        facts: &Facts<'_>,
+        known: &dyn Fn(Need<'_>) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Keyed> {
+        let start = out.len();
+        for template in self.templates() {
+            if !template.needs().all(known) {
+                return None;
+            }
+            if template.render(facts, &self.policy, out).is_ok() && out.len() > start {
+                return Some(Keyed::Key);
+            }
+        }
+        Some(Keyed::Spread)
     }
 
     /// The part for want of which a request falls to `on_missing`, as written; the whole template when all of it
@@ -71,7 +90,16 @@ impl Key {
 
     /// Does a key depend on who the client is?
     pub fn reads_client(&self) -> bool {
-        self.template.reads_client() || self.on_missing.as_ref().is_some_and(Template::reads_client)
+        self.templates().any(Template::reads_client)
+    }
+
+    /// Is the argument of this normal name part of a key as one of many: in `{args}`, or in `{uri}`?
+    pub fn admits(&self, argument: &[u8]) -> bool {
+        self.templates().any(|template| template.reads_uri() || (template.reads_args() && self.policy.admits(argument)))
+    }
+
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        std::iter::once(&self.template).chain(&self.on_missing)
     }
 
     /// The template as written.

@@ -22,7 +22,7 @@ use crate::config::Invalid;
 
 pub use facts::Facts;
 pub use key::{Key, Keyed};
-pub use variable::Extra;
+pub use variable::{Extra, Need};
 
 use parse::Part;
 
@@ -68,6 +68,16 @@ impl Template {
     /// Does it ask who the client is?
     pub fn reads_client(&self) -> bool {
         self.parts.iter().any(Part::is_client)
+    }
+
+    /// What it asks for that not every record of a request has.
+    pub fn needs(&self) -> impl Iterator<Item = Need<'_>> {
+        self.parts.iter().filter_map(Part::need)
+    }
+
+    /// Is the query as it came, `{uri}`, one of its parts?
+    pub fn reads_uri(&self) -> bool {
+        self.parts.iter().any(Part::is_whole_query)
     }
 
     /// Appends what the template says. If a part is missing, `out` is left as it was.

@@ -6,7 +6,7 @@
 use http::HeaderName;
 use regex::bytes::Regex;
 
-use super::variable::{Extra, Variable, escape};
+use super::variable::{Extra, Need, Variable, escape};
 use super::{Facts, Missing, Scope, args};
 use crate::config::{Invalid, did_you_mean};
 
@@ -55,6 +55,17 @@ impl Part {
 
     pub(super) fn is_client(&self) -> bool {
         matches!(self, Self::Variable { what: Variable::ClientIp, .. })
+    }
+
+    pub(super) fn need(&self) -> Option<Need<'_>> {
+        match self {
+            Self::Variable { what, .. } => what.need(),
+            Self::Literal(_) => None,
+        }
+    }
+
+    pub(super) fn is_whole_query(&self) -> bool {
+        matches!(self, Self::Variable { what: Variable::Uri, .. })
     }
 }
 

@@ -34,6 +34,19 @@ pub(super) enum Variable {
     Extra(Extra),
 }
 
+/// What a request says beside host, path and arguments: a log may not have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need<'t> {
+    /// A header line.
+    Header(&'t HeaderName),
+    /// A cookie.
+    Cookie(&'t str),
+    /// Who asks.
+    Client,
+    /// The port that was asked.
+    Port,
+}
+
 /// What only the end of a request knows; supplied by the caller of [`super::Template::render_line`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
@@ -110,6 +123,17 @@ impl Variable {
             Self::Extra(_) => {}
         }
         true
+    }
+
+    /// What it asks for that not every record of a request has.
+    pub(super) fn need(&self) -> Option<Need<'_>> {
+        match self {
+            Self::Header(name) => Some(Need::Header(name)),
+            Self::Cookie(name) => Some(Need::Cookie(name)),
+            Self::ClientIp => Some(Need::Client),
+            Self::HostPort => Some(Need::Port),
+            _ => None,
+        }
     }
 
     /// May it be missing, and may its value end with anything? Two such side by side run into each other.

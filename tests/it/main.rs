@@ -30,6 +30,7 @@ mod order_of_a_pick;
 mod origin_does_as_told;
 mod origins_fail;
 mod placement;
+mod plan;
 mod probing;
 mod reloads;
 mod reloads_under_load;

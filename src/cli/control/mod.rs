@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::Value;
 
-use super::{ConfigFile, Exit, print};
+use super::{ConfigFile, Exit, colourful, print};
 use client::{Reply, ask};
 use door::Door;
 pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
@@ -72,9 +72,7 @@ impl Status {
             print(&format!("{}\n", reply.body.trim_end()))?;
         } else {
             let status: Value = serde_json::from_str(&reply.body).context("the answer is no JSON")?;
-            let terminal = std::io::stdout().is_terminal();
-            let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-            print(&table::show(&status, colour))?;
+            print(&table::show(&status, colourful(std::io::stdout().is_terminal())))?;
         }
         Ok(Exit::Done)
     }

@@ -1,0 +1,175 @@
+//! Everything a source tells, placed in both files: route, key and origin before and after.
+
+use std::collections::{BTreeMap, HashMap};
+
+use http::Method;
+
+use super::arguments::Arguments;
+use super::asked::{Asked, Seen, What};
+use crate::pool::plan::Planner;
+use crate::routing;
+use crate::snapshot::{Snapshot, Upstream};
+use crate::template::{Facts, Keyed, path};
+
+/// The state of a replay.
+pub(super) struct Replay<'s> {
+    sides: [&'s Snapshot; 2],
+    /// Do both files send every request to the same pool?
+    same_routes: bool,
+    pools: Vec<OnePool<'s>>,
+    by_name: HashMap<&'s str, usize>,
+    /// Requests that go to another pool: from which to which.
+    pub(super) rerouted: BTreeMap<[String; 2], u64>,
+    /// Requests no route takes, or whose pool is in one file alone.
+    pub(super) elsewhere: u64,
+    /// Requests whose key hangs on what the source does not tell.
+    pub(super) unknown: u64,
+}
+
+/// A pool that is in both files.
+pub(super) struct OnePool<'s> {
+    pub(super) name: &'s str,
+    pub(super) planner: Planner<'s>,
+    pub(super) arguments: Arguments,
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl<'s> Replay<'s> {
+    /// Of every pool in both files, or of this one alone.
+    pub(super) fn new(before: &'s Snapshot, after: &'s Snapshot, only: Option<&str>) -> Self {
+        let wanted = |upstream: &&'s Upstream| only.is_none_or(|only| only == &**upstream.pool.name());
+        let pool = |new: &'s Upstream| {
+            let old = before.named(new.pool.name())?;
+            Some(OnePool {
+                name: new.pool.name(),
+                planner: Planner::new(&old.pool, &new.pool),
+                arguments: Arguments::default(),
+                before: Vec::new(),
+                after: Vec::new(),
+            })
+        };
+        let pools: Vec<OnePool<'s>> = after.upstreams().iter().filter(wanted).filter_map(pool).collect();
+        let by_name = pools.iter().enumerate().map(|(number, pool)| (pool.name, number)).collect();
+        Self {
+            sides: [before, after],
+            same_routes: before.config().routes == after.config().routes,
+            pools,
+            by_name,
+            rerouted: BTreeMap::new(),
+            elsewhere: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Places what was asked for.
+    pub(super) fn take(&mut self, asked: &Asked<'_>) {
+        match &asked.what {
+            What::Key(b"") => self.pools.iter_mut().for_each(|pool| pool.planner.spread(asked.requests)),
+            What::Key(key) => self.pools.iter_mut().for_each(|pool| pool.planner.literal(key, asked.requests)),
+            What::Request(seen) => self.request(seen, asked.requests),
+        }
+    }
+
+    fn request(&mut self, seen: &Seen<'_>, requests: u64) {
+        let Some(number) = self.pool_of(seen, requests) else { return };
+        if let Some(pool) = self.pools.get_mut(number)
+            && !pool.take(seen, requests)
+        {
+            self.unknown += requests;
+        }
+    }
+
+    /// The pool a request goes to in both files; counts it where it belongs if there is none.
+    fn pool_of(&mut self, seen: &Seen<'_>, requests: u64) -> Option<usize> {
+        let [old, new] = self.routed(seen);
+        let number = self.number(old, new);
+        match (old, new) {
+            (Some(old), Some(new)) if old != new => {
+                *self.rerouted.entry([old, new].map(str::to_owned)).or_default() += requests;
+            }
+            _ if number.is_none() => self.elsewhere += requests,
+            _ => {}
+        }
+        number
+    }
+
+    /// The number of the pool a request goes to in both files.
+    pub(super) fn found(&self, seen: &Seen<'_>) -> Option<usize> {
+        let [old, new] = self.routed(seen);
+        self.number(old, new)
+    }
+
+    fn number(&self, old: Option<&str>, new: Option<&str>) -> Option<usize> {
+        new.filter(|new| old == Some(new)).and_then(|new| self.by_name.get(new).copied())
+    }
+
+    fn routed<'a>(&self, seen: &Seen<'a>) -> [Option<&'a str>; 2]
+    where
+        's: 'a,
+    {
+        let [before, after] = self.sides;
+        let old = seen.pool.or_else(|| routed(before, &seen.facts));
+        [old, if self.same_routes { old } else { routed(after, &seen.facts) }]
+    }
+
+    /// The pools, when all is told.
+    pub(super) fn pools(&self) -> &[OnePool<'s>] {
+        &self.pools
+    }
+
+    /// The pools with all that was counted.
+    pub(super) fn into_pools(self) -> Vec<OnePool<'s>> {
+        self.pools
+    }
+}
+
+impl OnePool<'_> {
+    /// `false`: the source does not tell enough.
+    fn take(&mut self, seen: &Seen<'_>, requests: u64) -> bool {
+        let (old, new) = self.planner.pools();
+        self.before.clear();
+        match (seen.make(old.key(), &mut self.before), seen.key) {
+            (Some(Keyed::Key), _) => {}
+            (Some(Keyed::Spread), _) => {
+                self.planner.spread(requests);
+                return true;
+            }
+            (None, Some(key)) => {
+                self.planner.literal(key, requests);
+                return true;
+            }
+            (None, None) => return false,
+        }
+        self.arguments.note(&seen.facts, old.key(), requests);
+        if self.planner.alike() {
+            self.planner.key(&self.before, &self.before, requests);
+            return true;
+        }
+        self.after.clear();
+        match seen.make(new.key(), &mut self.after) {
+            Some(Keyed::Key) => self.planner.key(&self.before, &self.after, requests),
+            // It will go anywhere, or nobody knows where.
+            _ => self.planner.literal(&self.before, requests),
+        }
+        true
+    }
+}
+
+/// The pool a request is routed to.
+fn routed<'s>(snapshot: &'s Snapshot, facts: &Facts<'_>) -> Option<&'s str> {
+    let merged = path::merged(facts.path()).ok()?;
+    let method = Method::from_bytes(facts.method.as_bytes()).ok()?;
+    let request = routing::Request {
+        host: facts.host,
+        path: &merged.path,
+        method: &method,
+        headers: facts.headers,
+        query: facts.query().unwrap_or_default(),
+        scheme: facts.scheme,
+        // By which listener it came in nobody wrote down.
+        listener: snapshot.config().process.listeners.first()?.address,
+    };
+    let route = snapshot.route(snapshot.find(&request)?)?;
+    snapshot.upstream(route.pool).map(|upstream| &**upstream.pool.name())
+}
