@@ -1,4 +1,5 @@
-//! What does it cost to choose an origin: all well, the owner out, nearly all out, all out, and without a key?
+//! What does it cost to choose an origin: all well, the owner out, nearly all out, all out, and without a key by each
+//! algorithm?
 
 #![allow(missing_docs, reason = "criterion's macros write undocumented items")]
 #![allow(clippy::panic, reason = "a bench that cannot set up has nothing to measure")]
@@ -17,9 +18,9 @@ use moorgate::pool::{Ask, Pool};
 
 const SIZES: [usize; 4] = [10, 100, 1000, 10_000];
 
-fn pool_of(origins: usize, panic: &str) -> Pool {
+fn pool_of(origins: usize, algorithm: &str, panic: &str) -> Pool {
     let mut text = String::from("version: 1\nprocess: { listeners: [ { address: 127.0.0.1:0 } ] }\npools:\n  p:\n");
-    let _ = writeln!(text, "    health: {{ panic: {panic} }}\n    origins:");
+    let _ = writeln!(text, "    balance: {{ algorithm: {algorithm} }}\n    health: {{ panic: {panic} }}\n    origins:");
     for number in 0..origins {
         let _ = writeln!(text, "      - 10.20.{}.{}:8080", number / 250, number % 250);
     }
@@ -43,12 +44,13 @@ fn hashes() -> impl Iterator<Item = u32> {
 fn pick(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pick");
     for origins in SIZES {
-        let pool = pool_of(origins, "keep");
+        let pool = pool_of(origins, "hash", "keep");
         let (mut next, mut random) = (hashes(), Rng::with_seed(1));
+        let now = Instant::now();
         let mut run = |pool: &Pool, name: &str| {
             group.bench_function(BenchmarkId::new(name, origins), |bench| {
                 bench.iter(|| {
-                    let ask = Ask { hash: black_box(next.next()), tried: &[] };
+                    let ask = Ask { hash: black_box(next.next()), tried: &[], now };
                     pool.pick(&ask, &mut random).map(|pick| pick.member)
                 });
             });
@@ -60,7 +62,7 @@ fn pick(criterion: &mut Criterion) {
         run(&pool, "all but one down");
         set(&pool, |_| Verdict::Down);
         run(&pool, "all down, keep");
-        let failing = pool_of(origins, "fail");
+        let failing = pool_of(origins, "hash", "fail");
         set(&failing, |_| Verdict::Down);
         run(&failing, "all down, fail");
     }
@@ -70,21 +72,35 @@ fn pick(criterion: &mut Criterion) {
 fn lease(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pick and lease");
     for origins in SIZES {
-        let pool = pool_of(origins, "keep");
+        let pool = pool_of(origins, "hash", "keep");
         let (mut next, mut random) = (hashes(), Rng::with_seed(1));
         let now = Instant::now();
         group.bench_function(BenchmarkId::new("by key", origins), |bench| {
             bench.iter(|| {
-                let ask = Ask { hash: black_box(next.next()), tried: &[] };
+                let ask = Ask { hash: black_box(next.next()), tried: &[], now };
                 pool.pick(&ask, &mut random).map(|pick| pick.lease(now))
             });
         });
         group.bench_function(BenchmarkId::new("spread", origins), |bench| {
-            bench.iter(|| pool.pick(&Ask { hash: None, tried: &[] }, &mut random).map(|pick| pick.lease(now)));
+            bench.iter(|| pool.pick(&Ask { hash: None, tried: &[], now }, &mut random).map(|pick| pick.lease(now)));
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, pick, lease);
+fn without_a_key(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("pick without a key");
+    for origins in SIZES {
+        for algorithm in ["round_robin", "least_in_flight", "p2c", "peak_ewma", "random"] {
+            let pool = pool_of(origins, algorithm, "keep");
+            let (mut random, now) = (Rng::with_seed(1), Instant::now());
+            group.bench_function(BenchmarkId::new(algorithm, origins), |bench| {
+                bench.iter(|| pool.pick(&Ask { hash: None, tried: &[], now }, &mut random).map(|pick| pick.member));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, pick, lease, without_a_key);
 criterion_main!(benches);

@@ -38,8 +38,8 @@ pub struct ConfigStatus {
 pub struct PoolStatus {
     /// How origins are chosen.
     pub algorithm: &'static str,
-    /// The template of the key.
-    pub key: String,
+    /// The template of the key; null where requests are placed by none.
+    pub key: Option<String>,
     /// The ring.
     pub ring: RingStatus,
     /// What happens when all are out: `keep` or `fail`.
@@ -66,11 +66,13 @@ pub struct OriginStatus {
     pub state: &'static str,
     /// Why.
     pub why: String,
+    /// Does it serve only while no other may be asked?
+    pub backup: bool,
     /// Where it is reached now; null while its name is not resolved.
     pub address: Option<String>,
     /// Its weight.
     pub weight: WeightStatus,
-    /// The part of the circle it owns.
+    /// The part of the circle it owns; where there is none, the part of the weights it has.
     pub share: f64,
     /// Requests it is working on.
     pub in_flight: u64,

@@ -36,7 +36,7 @@ impl Status {
 /// Sets the gauges of all that is in `snapshot`.
 pub fn show(snapshot: &Snapshot, now: Instant) {
     for upstream in snapshot.upstreams() {
-        let shares = upstream.pool.ring().shares();
+        let shares = upstream.pool.shares();
         for (number, member) in upstream.pool.members().iter().enumerate() {
             let Some(meters) = upstream.meters.get(number) else { continue };
             let (origin, in_flight) = (member.origin(), member.origin().in_flight());
@@ -68,7 +68,7 @@ fn count(upstream: &Upstream, verdict: Verdict, now: Instant) -> usize {
 }
 
 fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
-    let shares = upstream.pool.ring().shares();
+    let shares = upstream.pool.shares();
     let panic = snapshot.config().pools.get(&*upstream.tail.name).map(|written| written.health.panic);
     let origin = |(number, member): (usize, &Member)| {
         (member.name().to_string(), origin(member, shares.get(number).copied().unwrap_or_default(), now))
@@ -76,8 +76,8 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
     let parked = upstream.pool.parked().into_iter().flat_map(|parked| parked.stays(now));
     let parked = parked.map(|stay| (stay.origin.name().to_string(), parked_origin(stay, now)));
     PoolStatus {
-        algorithm: "hash",
-        key: upstream.pool.key().text().to_owned(),
+        algorithm: upstream.pool.algorithm(),
+        key: upstream.pool.key().map(|key| key.text().to_owned()),
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
@@ -87,7 +87,7 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
 
 fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
     let weight = WeightStatus { configured: member.weight(), effective: effective(member) };
-    OriginStatus { weight, share, ..known(member.origin(), member.address(), now) }
+    OriginStatus { backup: member.is_backup(), weight, share, ..known(member.origin(), member.address(), now) }
 }
 
 /// An origin that gets no requests, and is not forgotten yet.
@@ -106,6 +106,7 @@ fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
     OriginStatus {
         state: report.verdict.as_str(),
         why: report.why.to_string(),
+        backup: false,
         address: address.endpoint().map(|endpoint| endpoint.to_string()),
         weight: WeightStatus::default(),
         share: 0.0,
@@ -191,7 +192,7 @@ pools:
         assert_eq!(
             heavy,
             json!({
-                "state": "up", "why": "assumed up: not probed yet", "address": "10.0.0.2:80",
+                "state": "up", "why": "assumed up: not probed yet", "backup": false, "address": "10.0.0.2:80",
                 "weight": { "configured": 3, "effective": 3.0 }, "share": null, "in_flight": 0, "requests": 0,
                 "error_ratio": null, "p50": null, "p99": null, "last_probe": null,
             })

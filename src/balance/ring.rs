@@ -217,18 +217,13 @@ impl Walk<'_> {
     }
 }
 
-/// What a placement depends on, as 16 hex digits: equal on every replica and version that places keys equally.
-/// `names_and_points` are the configured members that take keys (160 points for each unit of weight).
-pub fn fingerprint<'a>(
-    key: &str,
-    args: &str,
-    on_missing: &str,
-    names_and_points: impl IntoIterator<Item = (&'a str, u32)>,
-) -> String {
+/// What a placement depends on, as 16 hex digits: equal on every replica and version that places keys equally. `head` is
+/// a line each of how keys are made, `names_and_points` are the configured members that take requests (160 points for each
+/// unit of weight).
+pub fn fingerprint<'a>(head: &str, names_and_points: impl IntoIterator<Item = (&'a str, u32)>) -> String {
     let mut lines: Vec<String> =
         names_and_points.into_iter().map(|(name, points)| format!("{name}\t{points}\n")).collect();
     lines.sort_unstable();
-    let head = format!("algorithm=hash\nkey={key}\nargs={args}\non_missing={on_missing}\n");
     let digest = Sha256::new_with_prefix(head).chain_update(lines.concat()).finalize();
     digest.iter().take(8).fold(String::with_capacity(16), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -430,9 +425,10 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_what_its_lines_say() {
-        let text = "algorithm=hash\nkey={path}\nargs=keep:id,v\non_missing=spread\na:1\t160\nb:1\t320\n";
+        let head = "algorithm=hash\nkey={path}\nargs=keep:id,v\non_missing=spread\n";
+        let text = format!("{head}a:1\t160\nb:1\t320\n");
         let expected: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let made = |members: [(&str, u32); 2]| fingerprint("{path}", "keep:id,v", "spread", members);
+        let made = |members: [(&str, u32); 2]| fingerprint(head, members);
         assert_eq!(made([("b:1", 320), ("a:1", 160)]), expected);
         assert_ne!(made([("b:1", 160), ("a:1", 160)]), expected);
     }

@@ -48,6 +48,9 @@ pub(super) struct Key {
     /// As if an origin stood so: up, kept, down or joining
     #[arg(long, value_name = "ORIGIN=STATE")]
     assume: Vec<String>,
+    /// As if an origin had so many requests in flight
+    #[arg(long, value_name = "ORIGIN=COUNT")]
+    in_flight: Vec<String>,
     /// As if the request had been at an origin already, and may be tried again
     #[arg(long, value_name = "ORIGIN")]
     tried: Vec<String>,
@@ -88,8 +91,17 @@ impl Key {
             let member = pool.member(number(&pool, name)?);
             member.into_iter().for_each(|member| member.origin().health().publish(verdict));
         }
+        for busy in &self.in_flight {
+            let (name, count) = busy.rsplit_once('=').unwrap_or((busy, ""));
+            let Ok(count) = count.parse::<u16>() else {
+                bail!(Usage(format!("--in-flight {busy}: expected ORIGIN=COUNT, with 65535 at most")));
+            };
+            let member = pool.member(number(&pool, name)?);
+            member.into_iter().for_each(|member| (0..count).for_each(|_| member.origin().load().enter()));
+        }
         let tried = self.tried.iter().map(|name| number(&pool, name)).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Scene { pool, tried, imagined: !self.assume.is_empty() || !self.tried.is_empty() })
+        let imagined = [&self.assume, &self.in_flight, &self.tried].iter().any(|told| !told.is_empty());
+        Ok(Scene { pool, tried, imagined })
     }
 
     /// `--raw-from`: one literal key a line.
@@ -118,18 +130,18 @@ impl Key {
     fn requests(&self, scene: &Scene, out: &mut dyn Write) -> anyhow::Result<()> {
         let pool = &scene.pool;
         let headers = headers(&self.headers)?;
-        if pool.key().reads_client() && self.client_ip.is_none() {
-            bail!(Usage(format!("the key {} needs a client: --client-ip IP", pool.key().text())));
+        if let Some(key) = pool.key().filter(|key| key.reads_client() && self.client_ip.is_none()) {
+            bail!(Usage(format!("the key {} needs a client: --client-ip IP", key.text())));
         }
         for (number, url) in self.urls.iter().enumerate() {
             let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
             let facts = request.facts(&self.method, self.client_ip, &headers);
             path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
             let mut key = Vec::new();
-            let keyed = pool.key().render(&facts, &mut key);
-            let mut placed = scene.place((keyed == Keyed::Key).then_some(&key));
+            let keyed = pool.key().map(|template| template.render(&facts, &mut key));
+            let mut placed = scene.place((keyed == Some(Keyed::Key)).then_some(&key));
             placed.url = Some(url);
-            placed.missing = pool.key().missing(&facts);
+            placed.missing = pool.key().and_then(|template| template.missing(&facts));
             match self.json {
                 true => json(&placed, out)?,
                 false => describe(&placed, number > 0, out)?,
@@ -163,7 +175,7 @@ struct Scene {
     pool: Pool,
     /// Members the request has been at.
     tried: Vec<usize>,
-    /// Somebody is not up, or was tried.
+    /// Somebody is not up, has something in flight, or was tried.
     imagined: bool,
 }
 
@@ -171,6 +183,7 @@ impl Scene {
     /// Where a literal key goes, or a request without one.
     fn place(&self, key: Option<&[u8]>) -> Placed<'_> {
         let ring = self.pool.ring();
+        let key = key.filter(|_| self.pool.key().is_some());
         let hash = key.map(balance::hash);
         let pick = self.next_pick(hash);
         let mut walk = hash.into_iter().flat_map(|hash| ring.walk(hash)).filter_map(|at| ring.name(at));
@@ -182,19 +195,26 @@ impl Scene {
             successors: walk.collect(),
             pass: pick.as_ref().map(|pick| pick.pass.number()),
             reason: pick.as_ref().map(|pick| pick.reason.as_str()),
-            goes_to: self.imagined.then(|| pick.and_then(|pick| ring.name(pick.member))),
+            goes_to: self.imagined.then(|| pick.and_then(|pick| self.name(pick.member))),
             missing: None,
         }
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a pool that learns nothing may be asked at any time")]
     fn next_pick(&self, hash: Option<u32>) -> Option<Pick> {
-        self.pool.pick(&Ask { hash, tried: &self.tried }, &mut fastrand::Rng::with_seed(0))
+        let ask = Ask { hash, tried: &self.tried, now: Instant::now() };
+        self.pool.pick(&ask, &mut fastrand::Rng::with_seed(0))
     }
 
     fn pair(&self, line: &[u8], key: Option<&[u8]>, out: &mut dyn Write) -> io::Result<()> {
+        let key = key.filter(|_| self.pool.key().is_some());
         let pick = key.and_then(|key| self.next_pick(Some(balance::hash(key))));
         out.write_all(line)?;
-        writeln!(out, "\t{}", pick.and_then(|pick| self.pool.ring().name(pick.member)).unwrap_or("-"))
+        writeln!(out, "\t{}", pick.and_then(|pick| self.name(pick.member)).unwrap_or("-"))
+    }
+
+    fn name(&self, member: usize) -> Option<&str> {
+        self.pool.member(member).map(|member| &**member.name())
     }
 }
 
@@ -278,7 +298,8 @@ fn describe(placed: &Placed<'_>, further: bool, out: &mut dyn Write) -> io::Resu
             let instead = missing.map_or(String::new(), |part| format!(" (on_missing: {part} is missing)"));
             writeln!(out, "key         {key}{instead}")?;
         }
-        (None, _, missing) => writeln!(out, "key         none: {} is missing", missing.unwrap_or("it"))?,
+        (None, _, Some(missing)) => writeln!(out, "key         none: {missing} is missing")?,
+        (None, _, None) => writeln!(out, "key         none: the pool places by no key")?,
     }
     if let Some(hash) = placed.hash {
         writeln!(out, "hash        {hash}")?;
@@ -287,8 +308,10 @@ fn describe(placed: &Placed<'_>, further: bool, out: &mut dyn Write) -> io::Resu
         let more = placed.successors.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         writeln!(out, "successors  {shown}{more}")?;
-    } else {
+    } else if placed.missing.is_some() {
         writeln!(out, "owner       any: spread over the pool by two choices")?;
+    } else {
+        writeln!(out, "owner       any: as {reason} chooses")?;
     }
     if let Some(goes_to) = placed.goes_to {
         writeln!(out, "goes to     {}", goes_to.unwrap_or("nobody"))?;
@@ -318,6 +341,10 @@ pools:
   named:
     balance: { key: "{header:x-key}", on_missing: "{client_ip}" }
     origins: [ "origin-a.test:9200", "origin-b.test:9201", { address: "origin-c.test:9202", weight: 2 } ]
+  turns:
+    balance: { algorithm: round_robin }
+    connections: { max_in_flight: 9 }
+    origins: [ "127.0.0.1:9200", "127.0.0.1:9201" ]
   spread:
     balance: { key: "{arg:id}" }
     origins: [ "127.0.0.1:9200", "127.0.0.1:9201" ]
@@ -357,6 +384,20 @@ routes: [ { pool: web } ]
     }
 
     #[test]
+    fn a_pool_that_places_by_no_key_says_how_it_chooses() {
+        let told = json(&["--pool", "turns", "/x"]);
+        assert_eq!((&told["key"], &told["owner"], &told["reason"]), (&().into(), &().into(), &"round_robin".into()));
+        assert_eq!((&told["pass"], &told["successors"]), (&1.into(), &serde_json::json!([])));
+        let text = answered(&["--pool", "turns", "/x"]).unwrap();
+        let expected = "key         none: the pool places by no key\nowner       any: as round_robin chooses\n";
+        assert_eq!(text, format!("{expected}pass        1 (round_robin)\n"));
+        for imagined in [["--tried", "127.0.0.1:9200"], ["--in-flight", "127.0.0.1:9200=9"]] {
+            let told = json(&[&["--pool", "turns", "/x"][..], &imagined[..]].concat());
+            assert_eq!(told["goes_to"], "127.0.0.1:9201");
+        }
+    }
+
+    #[test]
     fn a_request_without_a_key_is_told_so() {
         let told = json(&["--pool", "spread", "/?id="]);
         assert_eq!((&told["key"], &told["owner"], &told["reason"]), (&().into(), &().into(), &"spread".into()));
@@ -392,12 +433,17 @@ routes: [ { pool: web } ]
     fn wrong_usage_and_what_the_gateway_refuses_are_told_apart() {
         for (line, code, said) in [
             (&["--pool", "wbe", "/"][..], 2, "no pool \"wbe\", did you mean \"web\"?"),
-            (&["/"], 2, "say which pool: --pool web | named | spread"),
+            (&["/"], 2, "say which pool: --pool web | named | turns | spread"),
             (&["--pool", "spread", "/", "--tried", "a"], 2, "no origin \"a\", there is 127.0.0.1:9200, 127.0.0.1:9201"),
             (
                 &["--pool", "spread", "/", "--assume", "127.0.0.1:9200=dwon"],
                 2,
                 "--assume 127.0.0.1:9200=dwon: expected ORIGIN=STATE, with up, kept, down or joining",
+            ),
+            (
+                &["--pool", "spread", "/", "--in-flight", "127.0.0.1:9200=many"],
+                2,
+                "--in-flight 127.0.0.1:9200=many: expected ORIGIN=COUNT, with 65535 at most",
             ),
             (&["--pool", "web", "example.com/a"], 2, "example.com/a: expected http://host/path or /path"),
             (&["--pool", "web", "/", "-H", "no"], 2, "no header line: no, expected \"name: value\""),
@@ -426,7 +472,7 @@ routes: [ { pool: web } ]
     fn k4_a_mistake_in_a_key_is_told_with_its_place() {
         let text = FILE.replace("{arg:id}", "{arg:a}{arg:b}");
         let report = config::parse_with("test.yaml", &text, compile).err().unwrap().to_string();
-        assert!(report.contains("test.yaml:12:21: pools.spread.balance.key: {arg:a}{arg:b}"), "{report}");
+        assert!(report.contains("test.yaml:16:21: pools.spread.balance.key: {arg:a}{arg:b}"), "{report}");
         assert!(report.contains("{arg:a}&{arg:b}"), "{report}");
     }
 }

@@ -89,22 +89,55 @@ impl Check<'_> {
         let origins = format!("{path}.origins");
         if pool.origins.is_empty() && !self.places.is_spoiled(&origins) {
             self.error(&origins, "no origin", "expected at least one");
+        } else if pool.origins.iter().all(|origin| origin.backup) && !self.places.is_spoiled(&origins) {
+            self.error(&origins, "only backups", "expected at least one origin that is none");
         }
         let named = |(i, origin): (usize, &Origin)| (self.named(format!("{origins}[{i}]")), origin.name.clone());
         let names: Vec<_> = pool.origins.iter().enumerate().map(named).collect();
         self.duplicates("origin", names);
         self.pool_timeouts(&format!("{path}.timeouts"), pool);
+        let at_algorithm = format!("{path}.balance.algorithm");
+        match pool.balance.algorithm {
+            _ if self.places.is_spoiled(&at_algorithm) => {}
+            Algorithm::Hash => self.by_hash(path, pool),
+            _ => self.without_key(path, pool),
+        }
+        if pool.balance.algorithm != Algorithm::PeakEwma && !self.places.is_spoiled(&at_algorithm) {
+            self.of_other_algorithm(format!("{path}.balance.decay"), "peak_ewma", pool);
+        }
+    }
+
+    fn by_hash(&mut self, path: &str, pool: &Pool) {
         let keys = [Some(pool.balance.key.as_str()), pool.balance.on_missing.template()];
         if pool.args != Args::All && !keys.iter().flatten().any(|key| key.contains("{args}")) {
             self.warn(format!("{path}.args"), "these choose what {args} holds", "but the key has no {args}");
         }
-        let Algorithm::Hash = pool.balance.algorithm;
         if let Off::On(probe) = &pool.health.probe
             && probe.http.is_none()
             && !self.places.is_spoiled(&format!("{path}.health.probe.http"))
         {
             let found = "a TCP probe sees an open port, not whether the origin can answer";
             self.warn(format!("{path}.health.probe"), found, "set \"http\"");
+        }
+    }
+
+    /// What places requests by a key has no meaning in a pool that does not.
+    fn without_key(&mut self, path: &str, pool: &Pool) {
+        for key in ["key", "on_missing"] {
+            self.of_other_algorithm(format!("{path}.balance.{key}"), "hash", pool);
+        }
+        if pool.balance.bounded_load != Off::Off {
+            self.of_other_algorithm(format!("{path}.balance.bounded_load"), "hash", pool);
+        }
+        if pool.args != Args::All {
+            self.of_other_algorithm(format!("{path}.args"), "hash", pool);
+        }
+    }
+
+    fn of_other_algorithm(&mut self, path: String, of: &str, pool: &Pool) {
+        if self.places.is_written(&path) && !self.places.is_spoiled(&path) {
+            let found = format!("this belongs to algorithm {of}");
+            self.error(path, found, format!("here it is {}: one pool, one algorithm", pool.balance.algorithm));
         }
     }
 

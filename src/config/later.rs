@@ -17,13 +17,8 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Pool", "tls", None),
     ("Pool", "cache_status", None),
     ("Pool", "discovery", None),
-    ("Balance", "bounded_load", None),
-    ("Balance", "decay", None),
-    ("Origin", "backup", None),
     ("Origin", "state", Some("serve")),
     ("Origin", "drain_over", None),
-    ("Origin", "max_in_flight", None),
-    ("Connections", "max_in_flight", None),
     ("Connections", "max_connecting", None),
     ("Health", "outlier_detection", None),
     ("Health", "overload", None),
@@ -41,14 +36,7 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
 ];
 
 /// Values of choices.
-const VALUES: &[(&str, &str)] = &[
-    ("Algorithm", "round_robin"),
-    ("Algorithm", "least_in_flight"),
-    ("Algorithm", "p2c"),
-    ("Algorithm", "peak_ewma"),
-    ("Algorithm", "random"),
-    ("Protocol", "h2"),
-];
+const VALUES: &[(&str, &str)] = &[("Protocol", "h2")];
 
 /// Keys that give a route something to do in place of `pool`.
 pub(super) const INSTEAD_OF_POOL: [&str; 3] = ["split", "redirect", "respond"];

@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod balance;
 mod check;
 pub mod default;
 mod each;

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::units::{Address, Name};
+use super::number::within_or_off;
+use super::units::{Address, Name, Off};
 use super::written::{self, As, Written};
 
 /// One origin.
@@ -21,6 +22,11 @@ pub struct Origin {
     pub name: String,
     /// Units of weight, 1 to 1000; 160 points each.
     pub weight: u16,
+    /// It serves only while no other origin may be asked.
+    pub backup: bool,
+    /// Requests in flight there at most; `None`: as the pool says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<Off<u32>>,
 }
 
 /// An origin as written; its address alone is its short form.
@@ -38,12 +44,19 @@ struct WrittenOrigin {
     #[serde(default = "full_weight", deserialize_with = "weight")]
     #[schemars(range(min = 1, max = 1000))]
     weight: u16,
+    /// It serves only while no other origin may be asked; it stands on a ring of its own, so no key moves when it comes
+    /// or goes.
+    #[serde(default)]
+    backup: bool,
+    /// Requests in flight there at most, in place of what the pool's `connections` say.
+    #[serde(default, deserialize_with = "limit")]
+    max_in_flight: Option<Off<u32>>,
 }
 
 impl From<WrittenOrigin> for Origin {
     fn from(written: WrittenOrigin) -> Self {
-        let WrittenOrigin { address: WrittenAddress { address, text }, name, weight } = written;
-        Self { address, name: name.map_or(text, |Name(name)| name), weight }
+        let WrittenOrigin { address: WrittenAddress { address, text }, name, weight, backup, max_in_flight } = written;
+        Self { address, name: name.map_or(text, |Name(name)| name), weight, backup, max_in_flight }
     }
 }
 
@@ -88,6 +101,10 @@ impl<'de> Deserialize<'de> for WrittenAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         written::deserialize(deserializer)
     }
+}
+
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Off<u32>>, D::Error> {
+    within_or_off::<_, _, 1, { u32::MAX }>(deserializer).map(Some)
 }
 
 const fn full_weight() -> u16 {

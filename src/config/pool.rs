@@ -1,7 +1,5 @@
 //! A pool: origins serving the same thing, how a request is shared out among them, and what is learned of them.
 
-use std::fmt;
-
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +11,7 @@ use super::units::{Duration, Off, Percent, Rate, time_above_zero};
 use super::written::{Written, choices, unknown_word, written};
 
 pub use super::args::Args;
+pub use super::balance::{Algorithm, Balance, OnMissing};
 pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
@@ -46,85 +45,6 @@ pub struct Pool {
     pub guard: Off<Guard>,
 }
 
-/// The `balance` section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Balance {
-    /// The one algorithm of the pool.
-    pub algorithm: Algorithm,
-    /// The template of the key.
-    pub key: String,
-    /// What happens when a part of the key is missing: `spread` by two choices, or another key template.
-    pub on_missing: OnMissing,
-}
-
-impl Default for Balance {
-    fn default() -> Self {
-        Self { algorithm: Algorithm::Hash, key: "{host}{path}{args}".to_owned(), on_missing: OnMissing::Spread }
-    }
-}
-
-/// How an origin is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Consistent hashing, placements equal to nginx's `hash … consistent`.
-    Hash,
-}
-
-choices!(Algorithm { Hash = "hash" }, "hash: one pool, one algorithm");
-
-/// `on_missing`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OnMissing {
-    /// Spread over the pool by two choices.
-    Spread,
-    /// Another key template.
-    Key(String),
-}
-
-impl OnMissing {
-    /// The key template, if it is one.
-    pub fn template(&self) -> Option<&str> {
-        match self {
-            Self::Spread => None,
-            Self::Key(template) => Some(template),
-        }
-    }
-}
-
-impl fmt::Display for OnMissing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spread => f.write_str("spread"),
-            Self::Key(template) => f.write_str(template),
-        }
-    }
-}
-
-impl Written for OnMissing {
-    const EXPECTED: &'static str = "spread, or a key template";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "spread" => Some(Self::Spread),
-            // Without a variable every such request would go to one origin: a word gone wrong.
-            _ => text.contains('{').then(|| Self::Key(text.to_owned())),
-        }
-    }
-
-    fn print(&self) -> String {
-        self.to_string()
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "anyOf": [{ "const": "spread" }, { "type": "string", "pattern": "\\{" }] })
-    }
-
-    fn read(text: &str) -> Result<Self, Invalid> {
-        Self::parse(text).ok_or_else(|| unknown_word("OnMissing", text, &["spread", "a key template"]))
-    }
-}
-
 /// What is spoken to origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
@@ -135,7 +55,7 @@ pub enum Protocol {
     H2c,
 }
 
-written!(OnMissing, Host);
+written!(Host);
 choices!(Protocol { Http1 = "http1", H2c = "h2c" });
 
 /// The Host header the origins see.
@@ -235,6 +155,10 @@ pub struct Connections {
     pub max_requests: Off<u32>,
     /// Age above which a connection takes no further request.
     pub max_age: Off<Duration>,
+    /// Requests in flight at one origin at most, for those that say nothing else.
+    #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
+    #[schemars(range(min = 1))]
+    pub max_in_flight: Off<u32>,
 }
 
 impl Default for Connections {
@@ -244,6 +168,7 @@ impl Default for Connections {
             keepalive_timeout: Duration::seconds(15),
             max_requests: Off::On(1000),
             max_age: Off::Off,
+            max_in_flight: Off::Off,
         }
     }
 }

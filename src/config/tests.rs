@@ -184,6 +184,19 @@ fn one_pool_has_one_algorithm() {
         let said = said(&with_pool(&format!("origins: [a]\n    balance: {wrong}")));
         assert!(said.iter().any(|line| line.contains("one pool, one algorithm")), "{said:?}");
     }
+    let own = with_pool("balance: { algorithm: peak_ewma, decay: 1s }\n    origins: [a]");
+    assert_eq!(said(&own), [""; 0]);
+    let foreign = "balance: { algorithm: p2c, decay: 1s, key: \"{path}\" }\n    args: { keep: [a] }\n    origins: [a]";
+    assert_eq!(said(&with_pool(foreign)).len(), 3);
+}
+
+#[test]
+fn a_pool_is_not_made_of_backups_alone() {
+    let text = with_pool(
+        "balance: { algorithm: p2c }\n    origins: [ { address: a, backup: true }, { address: b, backup: on } ]",
+    );
+    assert_eq!(said(&text), ["6:14: pools.origin.origins: only backups, expected at least one origin that is none"]);
+    assert_eq!(said(&text.replace("backup: on", "backup: off")), [""; 0]);
 }
 
 #[test]

@@ -213,7 +213,7 @@ impl Written for Rate {
 }
 
 /// Digits with at most one point; no sign, no exponent, no "inf".
-fn plain_number(text: &str) -> Option<f64> {
+pub(super) fn plain_number(text: &str) -> Option<f64> {
     let is_plain =
         text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     text.parse().ok().filter(|n: &f64| is_plain && n.is_finite())

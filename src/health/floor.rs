@@ -14,6 +14,8 @@ use super::{Policy, Verdict};
 pub struct Case {
     /// Units of weight.
     pub weight: u32,
+    /// It serves only while no other may be asked: it counts as one of the pool only while it passes its probes.
+    pub backup: bool,
     /// Its address is known.
     pub known: bool,
     /// It passed its first probes, or was assumed to.
@@ -74,18 +76,23 @@ pub fn judge(cases: &[Case], policy: &Policy) -> Vec<Ruling> {
 }
 
 /// Is a pool whose origins stand so short of them: more out than `min_healthy` allows, or somebody in service that
-/// should not be?
-pub fn is_short(verdicts: impl IntoIterator<Item = Verdict>, policy: &Policy) -> bool {
+/// should not be? With each verdict: is it a backup's?
+pub fn is_short(verdicts: impl IntoIterator<Item = (Verdict, bool)>, policy: &Policy) -> bool {
     let (mut members, mut out, mut kept) = (0, 0, 0);
-    for verdict in verdicts {
-        members += usize::from(verdict != Verdict::Joining);
-        out += usize::from(verdict == Verdict::Down);
-        kept += usize::from(verdict == Verdict::Kept);
+    for (verdict, backup) in verdicts {
+        members += usize::from(if backup { verdict == Verdict::Up } else { verdict != Verdict::Joining });
+        out += usize::from(verdict == Verdict::Down && !backup);
+        kept += usize::from(verdict == Verdict::Kept && !backup);
     }
     out > policy.spare_of(members) || kept > 0
 }
 
 impl Case {
+    /// Does it count as one of the pool, while it is in service?
+    fn counts(&self) -> bool {
+        !self.backup || self.passes
+    }
+
     /// Does it show that requests can be answered? Not if it takes no connection any more.
     fn vouches(&self) -> bool {
         self.answers && !self.due.is_some_and(|due| due.refused)
@@ -152,6 +159,9 @@ impl Bench {
     }
 
     fn seat(&mut self, case: &Case, verdict: Verdict) {
+        if case.backup && (verdict == Verdict::Down || !case.counts()) {
+            return;
+        }
         self.members += 1;
         self.weight += u64::from(case.weight);
         if verdict == Verdict::Down {
@@ -163,31 +173,45 @@ impl Bench {
         }
     }
 
-    /// Takes out whom soft evidence may: those already out first, then in the order in which they became due.
+    /// One that was kept goes after all.
+    fn dismiss(&mut self, case: &Case) {
+        if !case.counts() {
+            return;
+        }
+        self.serving -= 1;
+        self.passing -= usize::from(case.passes);
+        if case.backup {
+            self.members -= 1;
+            self.weight -= u64::from(case.weight);
+        } else {
+            self.out += 1;
+            self.out_weight += u64::from(case.weight);
+        }
+    }
+
+    /// Takes out whom soft evidence may: backups first, since they count no longer then, those already out, and then in
+    /// the order in which they became due.
     fn soft(&mut self, cases: &[Case], rulings: &mut [Ruling], policy: &Policy) {
         let kept = |at: &usize| rulings.get(*at).is_some_and(|ruling| ruling.verdict == Verdict::Kept);
         let mut due: Vec<usize> = (0..cases.len()).filter(kept).collect();
-        due.sort_by_key(|at| cases.get(*at).map(|case| (!case.out, case.due.map(|due| due.since))));
+        due.sort_by_key(|at| cases.get(*at).map(|case| (!case.backup, !case.out, case.due.map(|due| due.since))));
         for at in due {
             if let (Some(case), Some(ruling)) = (cases.get(at), rulings.get_mut(at))
                 && self.may_go(case, policy)
             {
                 ruling.verdict = Verdict::Down;
-                self.out += 1;
-                self.out_weight += u64::from(case.weight);
-                self.serving -= 1;
-                self.passing -= usize::from(case.passes);
+                self.dismiss(case);
             }
         }
     }
 
     fn may_go(&self, case: &Case, policy: &Policy) -> bool {
-        let others = self.serving.saturating_sub(1);
+        let others = self.serving.saturating_sub(usize::from(case.counts()));
         let passing = self.passing.saturating_sub(usize::from(case.passes));
-        others > 0
-            && passing * 2 >= others
-            && self.out < policy.spare_of(self.members)
-            && (self.out_weight + u64::from(case.weight)) as f64 <= policy.spare_weight(self.weight)
+        let vouched = passing * 2 >= others;
+        let by_count = self.out < policy.spare_of(self.members);
+        let by_weight = (self.out_weight + u64::from(case.weight)) as f64 <= policy.spare_weight(self.weight);
+        others > 0 && vouched && (case.backup || by_count && by_weight)
     }
 }
 
@@ -201,6 +225,7 @@ mod tests {
     fn case((weight, due): (u32, Option<bool>)) -> Case {
         Case {
             weight,
+            backup: false,
             known: true,
             proven: true,
             out: false,
@@ -251,9 +276,15 @@ mod properties {
         ) {
             let policy = policy(min_healthy, false);
             let rulings = judge(&cases, &policy);
-            let members = cases.iter().filter(|case| case.proven);
-            let weight: u64 = members.clone().map(|case| u64::from(case.weight)).sum();
-            let out = || cases.iter().zip(&rulings).filter(|(case, ruling)| case.proven && ruling.verdict == Verdict::Down);
+            let counts = |(case, ruling): &(&Case, &Ruling)| {
+                case.proven && (!case.backup || case.passes && ruling.verdict.usable())
+            };
+            let members = cases.iter().zip(&rulings).filter(counts);
+            let weight: u64 = members.clone().map(|(case, _)| u64::from(case.weight)).sum();
+            let is_out = |(case, ruling): &(&Case, &Ruling)| {
+                case.proven && !case.backup && ruling.verdict == Verdict::Down
+            };
+            let out = || cases.iter().zip(&rulings).filter(is_out);
             let is_hard = |case: &Case, silent: bool| !case.known || silent || case.due.is_some_and(|due| due.refused || due.hung);
             let soft = out().filter(|(case, ruling)| !is_hard(case, ruling.silent) && !ruling.hangs).count();
             if soft > 0 {
@@ -314,10 +345,11 @@ mod properties {
             since in prop::option::of(0..10_u64),
             refused in prop::bool::weighted(0.2),
             flags in any::<[bool; 6]>(),
+            backup in prop::bool::weighted(0.2),
         ) -> Case {
             let [quiet, hung, hangs, passes, passes_long, answers] = flags;
             let due = since.map(|s| Due { since: Instant::now() + Duration::from_secs(s), refused, quiet, hung });
-            Case { weight, known, proven, out, due, hangs, passes, passes_long: passes && passes_long, answers }
+            Case { weight, backup, known, proven, out, due, hangs, passes, passes_long: passes && passes_long, answers }
         }
     }
 }

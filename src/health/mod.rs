@@ -149,6 +149,7 @@ impl State {
         let silent_since = self.run.bad_since().max(self.run.last_answer().filter(|_| http)).max(answered);
         Case {
             weight: seen.weight,
+            backup: false,
             known: seen.known,
             proven: self.proven,
             out: !self.verdict.usable(),

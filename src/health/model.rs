@@ -332,7 +332,7 @@ proptest! {
             let cases: Vec<_> =
                 states.iter_mut().map(|(state, answered)| state.case(&seen(*answered), &policy, short, now)).collect();
             let rulings = floor::judge(&cases, &policy);
-            short = floor::is_short(rulings.iter().map(|ruling| ruling.verdict), &policy);
+            short = floor::is_short(rulings.iter().map(|ruling| (ruling.verdict, false)), &policy);
             states.iter_mut().zip(&rulings).for_each(|((state, _), ruling)| { state.settle(ruling, &policy, now); });
             let held: Vec<_> = states.iter().map(|(state, _)| state.verdict().0).collect();
             let expected = rules.judge(&mut plain, clock);

@@ -160,7 +160,7 @@ mod tests {
 
     fn target(name: &str, address: SocketAddr) -> Target {
         let address = Address::compile(&units::Address::Ip(address), None);
-        Target { name: Arc::from(name), weight: 1, live: Arc::new(Live::new(true, true)), address }
+        Target { name: Arc::from(name), weight: 1, backup: false, live: Arc::new(Live::new(true, true)), address }
     }
 
     fn roster(targets: &[&Target]) -> Arc<Roster> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::floor::{self, Case};
+use super::floor::{self, Case, Ruling};
 use super::probe::HttpProbe;
 use super::{Address, Change, Live, Policy, Verdict};
 
@@ -27,6 +27,8 @@ pub struct Target {
     pub name: Arc<str>,
     /// Its units of weight.
     pub weight: u32,
+    /// It serves only while no other may be asked.
+    pub backup: bool,
     /// Where it is.
     pub address: Address,
     /// Its health.
@@ -47,10 +49,14 @@ pub struct Judged {
 impl Roster {
     /// Judges the pool and publishes the verdicts; `short`: it was short of origins before.
     pub fn judge(&self, short: bool, now: Instant) -> Judged {
-        let case = |one: &Target| one.live.case(one.weight, one.address.is_known(), &self.policy, short, now);
+        let case = |one: &Target| {
+            let case = one.live.case(one.weight, one.address.is_known(), &self.policy, short, now);
+            Case { backup: one.backup, ..case }
+        };
         let cases: Vec<Case> = self.targets.iter().map(case).collect();
         let rulings = floor::judge(&cases, &self.policy);
-        let short = floor::is_short(rulings.iter().map(|ruling| ruling.verdict), &self.policy);
+        let stand = |(one, ruling): (&Target, &Ruling)| (ruling.verdict, one.backup);
+        let short = floor::is_short(self.targets.iter().zip(&rulings).map(stand), &self.policy);
         let mut judged = Judged { short, ..Judged::default() };
         for (number, (target, ruling)) in self.targets.iter().zip(&rulings).enumerate() {
             let (change, restless) = target.live.settle(ruling, &self.policy, now);
@@ -65,7 +71,7 @@ impl Roster {
 
     /// Is the pool short of origins, as they stand now?
     pub fn is_short(&self) -> bool {
-        floor::is_short(self.targets.iter().map(|target| target.live.verdict()), &self.policy)
+        floor::is_short(self.targets.iter().map(|target| (target.live.verdict(), target.backup)), &self.policy)
     }
 
     /// How many of them stand so.
@@ -86,7 +92,7 @@ mod tests {
         let target = |(number, address): (usize, &units::Address)| {
             let address = Address::compile(address, None);
             let live = Arc::new(Live::new(true, address.is_known()));
-            Target { name: Arc::from(number.to_string()), weight: 1, address, live }
+            Target { name: Arc::from(number.to_string()), weight: 1, backup: false, address, live }
         };
         Roster {
             pool: Arc::from("p"),
@@ -114,6 +120,28 @@ mod tests {
         assert_eq!((change.from, change.to, change.why.reason()), (Verdict::Up, Verdict::Down, "refused"));
         assert_eq!((board.usable(), board.holds(1), judged.restless, judged.short), (1, false, true, false));
         assert!(roster.judge(false, now).changes.is_empty());
+    }
+
+    /// Two that serve and two backups: the floor of one half is two while the backups pass, and one when they do not.
+    #[test]
+    fn backups_that_pass_count_under_the_floor_and_others_do_not() {
+        let now = Instant::now();
+        let out = |backups_pass: bool| {
+            let mut roster = roster(&[ip(), ip(), ip(), ip()]);
+            roster.targets[2..].iter_mut().for_each(|target| target.backup = true);
+            let probed = |number: usize, grade: Grade| {
+                (0..3).for_each(|_| roster.targets[number].live.take(Evidence::Probe(grade), now));
+            };
+            let bad = Grade::Bad(Fault::Status(500));
+            probed(2, if backups_pass { Grade::Good } else { bad });
+            probed(3, if backups_pass { Grade::Good } else { bad });
+            probed(0, bad);
+            probed(1, if backups_pass { bad } else { Grade::Good });
+            roster.judge(false, now);
+            (roster.count(Verdict::Down), roster.count(Verdict::Kept), roster.is_short())
+        };
+        assert_eq!(out(true), (2, 0, false), "both that serve go, for the backups can");
+        assert_eq!(out(false), (3, 0, false), "the backups go, and one that serves");
     }
 
     #[test]

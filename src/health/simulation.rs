@@ -209,7 +209,7 @@ impl World {
         let cases: Vec<Case> =
             self.origins.iter_mut().map(|one| one.state.case(&seen(one), policy, *short, *now)).collect();
         let rulings = floor::judge(&cases, policy);
-        *short = floor::is_short(rulings.iter().map(|ruling| ruling.verdict), policy);
+        *short = floor::is_short(rulings.iter().map(|ruling| (ruling.verdict, false)), policy);
         for (origin, ruling) in self.origins.iter_mut().zip(&rulings) {
             let before = origin.state.settle(ruling, policy, *now);
             if before.is_some_and(Verdict::usable) && !ruling.verdict.usable() {

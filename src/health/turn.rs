@@ -390,6 +390,7 @@ mod tests {
         let target = |number: usize| Target {
             name: Arc::from(number.to_string()),
             weight: 1,
+            backup: false,
             live: Arc::new(Live::new(true, true)),
             address: Address::compile(&units::Address::Ip("127.0.0.1:9".parse().unwrap()), None),
         };

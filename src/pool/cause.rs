@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::balance::{Ring, moved};
 use crate::config::units::Address;
+use crate::config::written::Written as _;
 use crate::config::{self, pool};
 use crate::template::args::Policy;
 
@@ -78,7 +79,13 @@ pub fn causes(before: &config::Pool, after: &config::Pool) -> Vec<Cause> {
 }
 
 fn weights(pool: &config::Pool) -> Vec<(&str, u32)> {
-    pool.origins.iter().map(|origin| (origin.name.as_str(), origin.weight.into())).collect()
+    let placed = pool.origins.iter().filter(|origin| is_keyed(pool) && !origin.backup);
+    placed.map(|origin| (origin.name.as_str(), origin.weight.into())).collect()
+}
+
+/// Are its requests placed by a key?
+fn is_keyed(pool: &config::Pool) -> bool {
+    pool.balance.algorithm == pool::Algorithm::Hash
 }
 
 /// These members with the names some of them had.
@@ -91,13 +98,16 @@ fn keys(before: &config::Pool, after: &config::Pool, with: f64) -> Vec<Cause> {
     let args = |pool: &config::Pool| Policy::compile(&pool.args).unwrap_or_default().text();
     let settings = |pool: &config::Pool| {
         [
+            ("balance.algorithm", pool.balance.algorithm.print()),
             ("balance.key", pool.balance.key.clone()),
             ("args", args(pool)),
             ("balance.on_missing", pool.balance.on_missing.to_string()),
         ]
     };
     let pairs = settings(before).into_iter().zip(settings(after));
-    let changed = pairs.filter(|((_, old), (_, new))| old != new);
+    // What another algorithm makes of a key is nothing.
+    let settings = if is_keyed(before) && is_keyed(after) { 4 } else { 1 };
+    let changed = pairs.take(settings).filter(|((_, old), (_, new))| old != new);
     changed
         .map(|((what, old), (_, new))| Cause { what: What::Key(what, old, new), instead: Vec::new(), moved: with })
         .collect()
@@ -273,6 +283,19 @@ mod tests {
         assert_eq!((old.as_str(), new.as_str()), ("{path}{args}", "{host}{path}{args}"));
         assert_eq!(args, "drop:t");
         assert!(found.iter().all(|cause| cause.moved == 0.0));
+    }
+
+    #[test]
+    fn an_algorithm_without_a_key_is_told_alone_and_backups_are_no_cause() {
+        let before = "{ balance: { key: \"{path}\" }, origins: [\"10.0.0.1:80\", \"10.0.0.2:80\"] }";
+        let after = "{ balance: { algorithm: p2c }, origins: [\"10.0.0.1:80\", \"10.0.0.2:80\"] }";
+        let causes = found(before, after);
+        let [Cause { what: What::Key("balance.algorithm", old, new), .. }] = &causes[..] else { panic!("{causes:?}") };
+        assert_eq!((old.as_str(), new.as_str()), ("hash", "p2c"));
+        let backed = |name: &str| {
+            origins(&format!("\"10.0.0.1:80\", {{ address: \"10.0.0.3:80\", name: {name}, backup: true, weight: 9 }}"))
+        };
+        assert_eq!(found(&backed("b"), &backed("c")), []);
     }
 
     #[test]

@@ -164,7 +164,7 @@ mod tests {
     fn roster(names: &[&str]) -> Arc<Roster> {
         let target = |host: &&str| {
             let address = Address::compile(&units::Address::Name((*host).to_owned(), 80), None);
-            Target { name: Arc::from(*host), weight: 1, live: Arc::new(Live::new(true, false)), address }
+            Target { name: Arc::from(*host), weight: 1, backup: false, live: Arc::new(Live::new(true, false)), address }
         };
         Arc::new(Roster {
             pool: Arc::from("p"),

@@ -1,11 +1,14 @@
 //! An attempt at an origin, from its choice to its end.
 //!
-//! A lease counts as in flight until it is finished or dropped; dropped means that nothing was learned. Its success
+//! An attempt counts as in flight from the choice of its origin until its lease is finished or dropped; dropped means that
+//! nothing was learned. Its success
 //! path takes no lock; a failure takes the short one of the origin's health.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::balance::Balancer;
 use crate::health::{Endpoint, Live};
 use crate::resilience::Class;
 
@@ -15,9 +18,11 @@ use super::{Origin, Pass, Pick};
 #[derive(Debug)]
 #[must_use = "an attempt is in flight only while its lease is held"]
 pub struct Lease {
-    origin: Arc<Origin>,
+    origin: Slot,
     endpoint: Endpoint,
     pass: Pass,
+    /// The algorithm that is to learn from it.
+    balancer: Balancer,
     /// What was hashed, or drawn if there was nothing to hash.
     key: u32,
     began: Instant,
@@ -38,11 +43,41 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// A place at an origin, from the choice on: it counts as in flight until it is dropped.
+#[derive(Debug)]
+pub struct Slot(Arc<Origin>);
+
+impl Slot {
+    /// A place, if fewer than `most` are taken.
+    pub(super) fn take(origin: &Arc<Origin>, most: usize) -> Option<Self> {
+        let taken = if most == usize::MAX {
+            origin.load().enter();
+            true
+        } else {
+            origin.load().enter_below(most)
+        };
+        taken.then(|| Self(Arc::clone(origin)))
+    }
+}
+
+impl Deref for Slot {
+    type Target = Arc<Origin>;
+
+    fn deref(&self) -> &Arc<Origin> {
+        &self.0
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.load().leave();
+    }
+}
+
 impl Lease {
     pub(super) fn new(pick: Pick, now: Instant) -> Self {
-        let Pick { origin, endpoint, pass, key, .. } = pick;
-        origin.enter();
-        Self { origin, endpoint, pass, key, began: now, answer: None }
+        let Pick { origin, endpoint, pass, balancer, key, .. } = pick;
+        Self { origin, endpoint, pass, balancer, key, began: now, answer: None }
     }
 
     /// The origin.
@@ -83,24 +118,29 @@ impl Lease {
         if self.answer.is_none() {
             self.answer = Some((status, now));
             self.health().answered(now);
+            self.took(is_failure(status), now);
         }
     }
 
     /// The attempt ended.
     pub fn finish(mut self, outcome: Outcome, now: Instant) {
-        let error = match outcome {
+        let (error, failed) = match outcome {
             Outcome::Abandoned => return,
             Outcome::Answered { status } => {
                 self.answered(status, now);
-                status >= 500
+                (status >= 500, is_failure(status))
             }
             // Failures of ours or of the client say nothing about the origin.
             Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
             Outcome::Failed(class) => {
                 self.failed(class, now);
-                true
+                self.took(true, now);
+                (true, true)
             }
         };
+        if failed {
+            self.origin.load().failed(now);
+        }
         let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
         self.origin.tally().record(error, took, now);
     }
@@ -117,15 +157,18 @@ impl Lease {
         }
     }
 
+    fn took(&self, failed: bool, now: Instant) {
+        self.balancer.took(self.origin.load(), now.saturating_duration_since(self.began), failed, now);
+    }
+
     fn health(&self) -> &Arc<Live> {
         self.origin.health()
     }
 }
 
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.origin.leave();
-    }
+/// Does an answer of this status count as a failed try where load is weighed? Rule R5.
+fn is_failure(status: u16) -> bool {
+    status >= 500 || status == 429
 }
 
 #[cfg(test)]
@@ -208,7 +251,8 @@ mod tests {
         let end = start + Duration::from_secs(10);
         let lease = |hash| {
             let member = pool.ring().owner(hash).unwrap();
-            (member, pool.pick(&Ask { hash: Some(hash), tried: &[] }, &mut Rng::with_seed(1)).unwrap().lease(start))
+            let ask = Ask { hash: Some(hash), tried: &[], now: start };
+            (member, pool.pick(&ask, &mut Rng::with_seed(1)).unwrap().lease(start))
         };
         let leases: Vec<_> = (0..40_u32).map(|n| lease(n.wrapping_mul(0x9e37_79b9))).collect();
         for (member, mut lease) in leases {

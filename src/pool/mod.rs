@@ -11,18 +11,19 @@ mod origin;
 mod parked;
 mod pick;
 pub mod plan;
+mod room;
 mod settings;
 mod tally;
 mod trial;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use crate::balance::Ring;
-use crate::balance::ring::{fingerprint, host_and_port};
+use crate::balance::{Balancer, Ring, Turns, ring};
 use crate::config::{self, Complaint, Invalid, units};
 use crate::health::probe::HttpProbe;
 use crate::health::{Address, Board, Live, Policy, Roster, Target};
@@ -48,7 +49,18 @@ pub struct Pool {
     key: Key,
     ring: Ring,
     fingerprint: String,
+    /// Requests are placed by a key.
+    hashes: bool,
+    /// Chooses for requests without one.
+    balancer: Balancer,
+    /// `balance.bounded_load`.
+    bounded: Option<f64>,
+    /// Some member has a limit in flight.
+    limited: bool,
+    /// Its turns, those of every pool of this name since the start.
+    turns: Arc<Turns>,
     board: Arc<Board>,
+    backups: Option<Backups>,
     roster: Arc<Roster>,
     settings: Settings,
     budget: Arc<Budget>,
@@ -65,6 +77,24 @@ pub struct Member {
     origin: Arc<Origin>,
     weight: u32,
     address: Address,
+    backup: bool,
+    /// Attempts under way there at most.
+    max_in_flight: usize,
+}
+
+/// Members that are asked together: those that serve, or the backups. Both know all members by the same numbers.
+#[derive(Debug, Clone, Copy)]
+struct Side<'p> {
+    backups: bool,
+    ring: &'p Ring,
+    board: &'p Board,
+}
+
+/// The backups of a pool.
+#[derive(Debug)]
+struct Backups {
+    ring: Ring,
+    board: Arc<Board>,
 }
 
 impl Pool {
@@ -101,14 +131,11 @@ impl Pool {
         let name = before.pool.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = before.open().unwrap_or_default();
         let members = members(&name, written, before, (&open, now));
-        let ring = Ring::new(&members.iter().map(|member| (&**member.name(), member.weight)).collect::<Vec<_>>());
-        let points =
-            members.iter().enumerate().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
-        let fingerprint = fingerprint(key.text(), &key.args_text(), key.on_missing_text(), points);
-        let board = Arc::new(Board::new(members.len()));
-        for (number, member) in members.iter().enumerate() {
-            member.origin.health().show_on(&board, number);
-        }
+        let limited = members.iter().any(|member| member.max_in_flight < usize::MAX);
+        let balancer = Balancer::compile(&written.balance);
+        let (ring, fingerprint) = placement(&key, &members, balancer);
+        let board = board(&members, false);
+        let backups = Backups::of(&members, balancer);
         let roster = roster(&name, written, http, &members);
         let kept: HashSet<&str> = members.iter().map(|member| &**member.name()).collect();
         Ok(Self {
@@ -119,7 +146,13 @@ impl Pool {
             key,
             ring,
             fingerprint,
+            hashes: balancer.is_none(),
+            balancer: balancer.unwrap_or(Balancer::TwoChoices),
+            bounded: written.balance.bounded_load.on().copied(),
+            limited,
+            turns: before.pool.map(|previous| Arc::clone(&previous.turns)).unwrap_or_default(),
             board,
+            backups,
             settings: Settings::compile(written),
             budget: Budget::compile(&written.retry_budget, before.pool.map(|previous| &previous.budget), now),
             walks_in_panic: written.health.panic == config::pool::Panic::Keep,
@@ -142,9 +175,14 @@ impl Pool {
         self.members.get(number)
     }
 
-    /// What a request is placed by.
-    pub fn key(&self) -> &Key {
-        &self.key
+    /// The word of its algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        if self.hashes { "hash" } else { self.balancer.as_str() }
+    }
+
+    /// What a request is placed by; `None`: by no key, the algorithm chooses.
+    pub fn key(&self) -> Option<&Key> {
+        self.hashes.then_some(&self.key)
     }
 
     /// 16 hex digits that are equal wherever keys are placed equally.
@@ -152,14 +190,33 @@ impl Pool {
         &self.fingerprint
     }
 
-    /// How keys are made, in words that are equal where keys are.
-    pub fn keying(&self) -> [String; 3] {
-        [self.key.text().to_owned(), self.key.args_text(), self.key.on_missing_text().to_owned()]
+    /// How requests are placed, in words that are equal where keys are made the same way.
+    pub fn keying(&self) -> [String; 4] {
+        let [key, args, on_missing] = self.key().map_or_else(Default::default, |key| {
+            [key.text().to_owned(), key.args_text(), key.on_missing_text().to_owned()]
+        });
+        [self.algorithm().to_owned(), key, args, on_missing]
     }
 
     /// Are keys made the same way here and in `other`? If not, all of them move.
     pub fn keys_as(&self, other: &Self) -> bool {
         self.keying() == other.keying()
+    }
+
+    /// Who has points on the ring, by name and weight: nobody where no key places, and no backup anywhere.
+    pub fn placed(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
+        let serving = self.members.iter().filter(|member| self.hashes && !member.backup);
+        serving.map(|member| (member.name(), member.weight))
+    }
+
+    /// The part of the requests that each member is configured to take: its part of the circle, or of the weights.
+    pub fn shares(&self) -> Vec<f64> {
+        if self.hashes {
+            return self.ring.shares();
+        }
+        let weight = |member: &Member| f64::from(member.placed_weight(false));
+        let total: f64 = self.members.iter().map(weight).sum();
+        self.members.iter().map(|member| weight(member) / total).collect()
     }
 
     /// Its origins as they are probed and judged.
@@ -172,7 +229,7 @@ impl Pool {
         self.parked.as_ref()
     }
 
-    /// The ring its members make.
+    /// The ring its members make; without points if it places by no key.
     pub fn ring(&self) -> &Ring {
         &self.ring
     }
@@ -187,9 +244,16 @@ impl Pool {
         &self.budget
     }
 
-    /// How many members are usable.
+    /// How many members are usable, backups not counted.
     pub fn usable_members(&self) -> usize {
         self.board.usable()
+    }
+
+    /// Those that serve, and then the backups.
+    fn sides(&self) -> impl Iterator<Item = Side<'_>> {
+        let backups =
+            self.backups.as_ref().map(|backups| Side { backups: true, ring: &backups.ring, board: &backups.board });
+        iter::once(Side { backups: false, ring: &self.ring, board: &self.board }).chain(backups)
     }
 
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
@@ -218,6 +282,54 @@ impl Member {
     pub fn address(&self) -> &Address {
         &self.address
     }
+
+    /// Does it serve only while no other may be asked?
+    pub fn is_backup(&self) -> bool {
+        self.backup
+    }
+
+    /// Its weight on the ring of the backups, or on that of the others.
+    fn placed_weight(&self, backups: bool) -> u32 {
+        if self.backup == backups { self.weight } else { 0 }
+    }
+}
+
+impl Backups {
+    fn of(members: &[Member], balancer: Option<Balancer>) -> Option<Self> {
+        let ring = || if balancer.is_none() { ring_of(members, true) } else { Ring::new(&[]) };
+        let any = members.iter().any(Member::is_backup);
+        any.then(|| Self { ring: ring(), board: board(members, true) })
+    }
+}
+
+/// The ring of the backups, or of the others.
+fn ring_of(members: &[Member], backups: bool) -> Ring {
+    let placed = |member: &Member| member.placed_weight(backups);
+    Ring::new(&members.iter().map(|member| (&**member.name(), placed(member))).collect::<Vec<_>>())
+}
+
+/// A board that shows the backups, or the others.
+fn board(members: &[Member], backups: bool) -> Arc<Board> {
+    let board = Arc::new(Board::new(members.len()));
+    for (number, member) in members.iter().enumerate().filter(|(_, member)| member.backup == backups) {
+        member.origin.health().show_on(&board, number);
+    }
+    board
+}
+
+/// The ring of a pool that has one, and the fingerprint of any. Backups stand outside of both.
+fn placement(key: &Key, members: &[Member], balancer: Option<Balancer>) -> (Ring, String) {
+    let serving = || members.iter().enumerate().filter(|(_, member)| !member.backup);
+    if let Some(balancer) = balancer {
+        let points = serving().map(|(_, member)| (&**member.name(), member.weight * ring::POINTS));
+        return (Ring::new(&[]), ring::fingerprint(&format!("algorithm={}\n", balancer.as_str()), points));
+    }
+    let ring = ring_of(members, false);
+    let points = serving().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
+    let (args, on_missing) = (key.args_text(), key.on_missing_text());
+    let head = format!("algorithm=hash\nkey={}\nargs={args}\non_missing={on_missing}\n", key.text());
+    let fingerprint = ring::fingerprint(&head, points);
+    (ring, fingerprint)
 }
 
 /// Origins of two names that make the same points of the ring: one of them would never get a key. A name written
@@ -225,8 +337,11 @@ impl Member {
 fn twins(pool: &str, written: &config::Pool) -> Vec<Complaint> {
     let mut first = HashMap::new();
     let mut found = Vec::new();
+    if written.balance.algorithm != config::pool::Algorithm::Hash {
+        return found;
+    }
     for (number, name) in written.origins.iter().map(|origin| &*origin.name).enumerate() {
-        match first.entry(host_and_port(name)) {
+        match first.entry(ring::host_and_port(name)) {
             Entry::Vacant(free) => _ = free.insert((number, name)),
             Entry::Occupied(taken) if taken.get().1 != name => {
                 let (other, its_name) = taken.get();
@@ -259,9 +374,12 @@ fn members(
                 return Arc::clone(&stay.origin);
             }
             let live = Live::new(assumed, address.is_known());
-            Arc::new(Origin::new(Arc::clone(pool), Arc::from(&*one.name), live, Arc::clone(open)))
+            Arc::new(Origin::new(Arc::clone(pool), Arc::from(&*one.name), live, Arc::clone(open), now))
         };
-        Member { origin: old.map_or_else(fresh, |old| Arc::clone(&old.origin)), weight: one.weight.into(), address }
+        let origin = old.map_or_else(fresh, |old| Arc::clone(&old.origin));
+        let most = one.max_in_flight.unwrap_or(written.connections.max_in_flight);
+        let max_in_flight = most.on().map_or(usize::MAX, |most| *most as usize);
+        Member { origin, weight: one.weight.into(), address, backup: one.backup, max_in_flight }
     };
     written.origins.iter().map(compile).collect()
 }
@@ -271,6 +389,7 @@ fn roster(pool: &Arc<str>, written: &config::Pool, http: Option<HttpProbe>, memb
         name: Arc::clone(member.name()),
         weight: member.weight,
         address: member.address.clone(),
+        backup: member.backup,
         live: Arc::clone(member.origin.health()),
     };
     Roster {
@@ -298,14 +417,12 @@ mod tests {
             address: units::Address::Ip(format!("127.0.0.1:{}", port(name)).parse().unwrap()),
             name: (*name).to_owned(),
             weight: 1,
+            backup: false,
+            max_in_flight: None,
         };
         let probe = written::Probe { interval: seconds(2), timeout: seconds(1), http: None, rise: 2, fall: 3 };
         config::Pool {
-            balance: written::Balance {
-                algorithm: written::Algorithm::Hash,
-                key: "{path}".to_owned(),
-                on_missing: written::OnMissing::Spread,
-            },
+            balance: written::Balance { key: "{path}".to_owned(), ..written::Balance::default() },
             args: written::Args::All,
             origins: names.iter().map(origin).collect(),
             protocol: written::Protocol::Http1,
@@ -316,6 +433,7 @@ mod tests {
                 keepalive_timeout: seconds(15),
                 max_requests: Off::On(1000),
                 max_age: Off::Off,
+                max_in_flight: Off::Off,
             },
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
@@ -340,7 +458,7 @@ mod tests {
     }
 
     pub(super) fn pick_any(pool: &Pool) -> Pick {
-        pool.pick(&Ask { hash: None, tried: &[] }, &mut Rng::with_seed(1)).unwrap()
+        pool.pick(&Ask { hash: None, tried: &[], now: Instant::now() }, &mut Rng::with_seed(1)).unwrap()
     }
 
     fn verdicts(pool: &Pool) -> Vec<(&str, &str)> {
@@ -417,6 +535,51 @@ mod tests {
         let path = r#"origins[3]: "/x" and "unix:/x" (pools.p.origins[0]) are one on the ring"#;
         assert_eq!(told(&["unix:/x", "b", "UNIX:/x", "/x"]), [sockets, path]);
         assert_eq!(told(&["a", "a:80", "a:080", "A", "unix:a:80"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_pool_without_a_key_shares_by_weight_and_has_a_fingerprint_of_its_own() {
+        let mut section = section(&["a", "b"]);
+        section.origins[1].weight = 3;
+        let hash = compiled(&section, None);
+        section.balance.algorithm = written::Algorithm::RoundRobin;
+        let (robin, again) = (compiled(&section, None), compiled(&section, None));
+        assert_eq!((hash.algorithm(), robin.algorithm()), ("hash", "round_robin"));
+        assert!(robin.key().is_none() && robin.ring().is_empty());
+        assert_eq!(robin.shares(), [0.25, 0.75]);
+        assert_eq!(robin.fingerprint(), again.fingerprint());
+        section.balance.algorithm = written::Algorithm::Random;
+        let random = compiled(&section, None);
+        assert!(robin.fingerprint() != hash.fingerprint() && robin.fingerprint() != random.fingerprint());
+        assert!(robin.keys_as(&again) && !robin.keys_as(&hash) && !robin.keys_as(&random));
+    }
+
+    #[test]
+    fn backups_stand_outside_of_ring_fingerprint_and_shares() {
+        let without = pool(&["a", "b"]);
+        let mut section = section(&["a", "s", "b"]);
+        section.origins[1].backup = true;
+        for algorithm in [written::Algorithm::Hash, written::Algorithm::Random] {
+            section.balance.algorithm = algorithm;
+            let with = compiled(&section, None);
+            assert_eq!(with.shares()[1], 0.0);
+            assert!((with.shares().iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            assert_eq!(with.usable_members(), 2);
+            assert_eq!(with.fingerprint() == without.fingerprint(), algorithm == written::Algorithm::Hash);
+        }
+    }
+
+    #[test]
+    fn turns_go_on_across_a_reload() {
+        let mut section = section(&["a", "b", "c"]);
+        section.balance.algorithm = written::Algorithm::RoundRobin;
+        let old = compiled(&section, None);
+        assert_eq!([pick_any(&old).member, pick_any(&old).member], [0, 1]);
+        let new = compiled(&section, Some(&old));
+        assert_eq!([pick_any(&new).member, pick_any(&old).member, pick_any(&new).member], [2, 0, 1]);
+        section.origins.swap(0, 2);
+        let turned = compiled(&section, Some(&new));
+        assert_eq!(pick_any(&turned).origin.name().as_ref(), "c", "what was gained belongs to the name");
     }
 
     #[test]

@@ -8,8 +8,9 @@
 use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
 
-use crate::balance;
+use crate::balance::{self, Load};
 use crate::health::{Live, Verdict};
 
 use super::tally::Tally;
@@ -24,7 +25,7 @@ pub struct Origin {
     pool: Arc<str>,
     name: Arc<str>,
     health: Arc<Live>,
-    in_flight: AtomicUsize,
+    load: Load,
     opened: AtomicU64,
     closed: AtomicU64,
     /// Connections open to the whole pool.
@@ -37,14 +38,14 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(pool: Arc<str>, name: Arc<str>, health: Live, pool_open: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(pool: Arc<str>, name: Arc<str>, health: Live, pool_open: Arc<AtomicUsize>, now: Instant) -> Self {
         let group = balance::hash(name.as_bytes()) ^ balance::hash(pool.as_bytes()).rotate_left(16);
         Self {
             group,
             pool,
             name,
             health: Arc::new(health),
-            in_flight: AtomicUsize::new(0),
+            load: Load::new(now),
             opened: AtomicU64::new(0),
             closed: AtomicU64::new(0),
             pool_open,
@@ -75,7 +76,12 @@ impl Origin {
 
     /// Attempts under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Relaxed)
+        self.load.in_flight()
+    }
+
+    /// What the algorithms know of it.
+    pub fn load(&self) -> &Load {
+        &self.load
     }
 
     /// What attempts at it came to.
@@ -117,22 +123,15 @@ impl Origin {
         let closed = self.closed.load(Relaxed);
         self.opened.load(Relaxed).saturating_sub(closed)
     }
-
-    pub(super) fn enter(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn leave(&self) {
-        self.in_flight.fetch_sub(1, Relaxed);
-    }
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
     use super::*;
 
     fn origin(pool: &str, name: &str) -> Origin {
-        Origin::new(Arc::from(pool), Arc::from(name), Live::new(true, true), Arc::default())
+        Origin::new(Arc::from(pool), Arc::from(name), Live::new(true, true), Arc::default(), Instant::now())
     }
 
     #[test]
@@ -149,8 +148,10 @@ mod tests {
     #[test]
     fn connections_are_counted_for_the_origin_and_for_its_pool() {
         let pool_open = Arc::new(AtomicUsize::new(0));
-        let new =
-            |name: &str| Origin::new(Arc::from("p"), Arc::from(name), Live::new(true, true), Arc::clone(&pool_open));
+        let new = |name: &str| {
+            let live = Live::new(true, true);
+            Origin::new(Arc::from("p"), Arc::from(name), live, Arc::clone(&pool_open), Instant::now())
+        };
         let (one, other) = (new("a"), new("b"));
         one.connection_opened();
         one.connection_opened();

@@ -123,6 +123,7 @@ fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
     let target = |stay: &Stay| Target {
         name: Arc::clone(stay.origin.name()),
         weight: stay.weight,
+        backup: false,
         address: stay.address.clone(),
         live: Arc::clone(stay.origin.health()),
     };

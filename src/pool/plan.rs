@@ -8,10 +8,12 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::time::Instant;
 
 use fastrand::Rng;
 
 use crate::balance::{self, Moved, moved};
+use crate::template::Key;
 
 use super::{Ask, Pool};
 
@@ -23,6 +25,7 @@ const MOST: usize = 4_000_000;
 pub struct Planner<'p> {
     before: &'p Pool,
     after: &'p Pool,
+    now: Instant,
     /// Are keys made the same way in both?
     alike: bool,
     /// For each member after the change its number before it, if it was there.
@@ -83,21 +86,26 @@ pub struct Pair {
 
 impl<'p> Planner<'p> {
     /// For a change of `before` to `after`.
-    pub fn new(before: &'p Pool, after: &'p Pool) -> Self {
-        Self::with_room(before, after, MOST)
+    pub fn new(before: &'p Pool, after: &'p Pool, now: Instant) -> Self {
+        Self::with_room(before, after, now, MOST)
     }
 
-    fn with_room(before: &'p Pool, after: &'p Pool, most: usize) -> Self {
+    fn with_room(before: &'p Pool, after: &'p Pool, now: Instant, most: usize) -> Self {
         let alike = before.keys_as(after);
         let numbers: HashMap<&str, usize> =
             before.members().iter().enumerate().map(|(number, member)| (&**member.name(), number)).collect();
         let known = after.members().iter().map(|member| numbers.get(&**member.name()).copied()).collect();
-        Self { before, after, alike, known, keys: HashMap::new(), most, left_out: 0, spread: 0 }
+        Self { before, after, now, alike, known, keys: HashMap::new(), most, left_out: 0, spread: 0 }
     }
 
     /// The pools.
     pub fn pools(&self) -> (&'p Pool, &'p Pool) {
         (self.before, self.after)
+    }
+
+    /// What keys are made by; `None`: requests have none.
+    pub fn keys(&self) -> [Option<&'p Key>; 2] {
+        [self.before.key(), self.after.key()]
     }
 
     /// How many keys there are so far.
@@ -123,8 +131,11 @@ impl<'p> Planner<'p> {
     }
 
     /// So many requests with this key, of which nothing else is known: when keys are made in another way, what it will
-    /// be cannot be told, and it counts as moved.
+    /// be cannot be told, and it counts as moved. Where no key places, nobody can say anything of it.
     pub fn literal(&mut self, key: &[u8], requests: u64) {
+        if self.before.key().is_none() {
+            return self.spread(requests);
+        }
         if self.alike {
             return self.key(key, key, requests);
         }
@@ -136,10 +147,10 @@ impl<'p> Planner<'p> {
     /// Where the keys of these hashes go, before and after; the same number is the same name.
     pub fn homes(&self, before: u32, after: u32) -> [Option<usize>; 2] {
         let mut random = Rng::with_seed(0);
-        let new = owner(self.after, after, &mut random);
+        let new = owner(self.after, self.now, after, &mut random);
         // A newcomer's number comes behind all numbers of before.
         let known = |new: usize| self.known.get(new).copied().flatten().unwrap_or(self.before.members().len() + new);
-        [owner(self.before, before, &mut random), new.map(known)]
+        [owner(self.before, self.now, before, &mut random), new.map(known)]
     }
 
     /// So many requests without a key, before or after the change.
@@ -174,6 +185,7 @@ impl<'p> Planner<'p> {
 struct Tally<'p> {
     before: &'p Pool,
     after: &'p Pool,
+    now: Instant,
     known: &'p [Option<usize>],
     random: Rng,
     keys: Count,
@@ -188,6 +200,7 @@ impl<'p> Tally<'p> {
         Self {
             before,
             after,
+            now: planner.now,
             known: &planner.known,
             random: Rng::with_seed(0),
             keys: Count::default(),
@@ -198,8 +211,8 @@ impl<'p> Tally<'p> {
     }
 
     fn place(&mut self, entry: &Entry) {
-        let from = owner(self.before, entry.before, &mut self.random);
-        let to = entry.after.and_then(|hash| owner(self.after, hash, &mut self.random));
+        let from = owner(self.before, self.now, entry.before, &mut self.random);
+        let to = entry.after.and_then(|hash| owner(self.after, self.now, hash, &mut self.random));
         self.keys.add(entry.requests);
         let [old, new] = &mut self.traffic;
         for (owner, traffic) in [(from, old), (to, new)] {
@@ -216,7 +229,8 @@ impl<'p> Tally<'p> {
     }
 
     fn plan(self, spread: u64, one_of: u64) -> Plan {
-        let name = |pool: &Pool, number: usize| pool.ring().name(number).unwrap_or_default().to_owned();
+        let name =
+            |pool: &Pool, number: usize| pool.member(number).map_or_else(String::new, |one| one.name().to_string());
         let pair = |((from, to), count): (&(usize, usize), &Count)| Pair {
             from: name(self.before, *from),
             to: name(self.after, *to),
@@ -242,9 +256,9 @@ impl<'p> Tally<'p> {
     }
 }
 
-/// Where the data plane sends the key when every origin is well.
-fn owner(pool: &Pool, hash: u32, random: &mut Rng) -> Option<usize> {
-    pool.pick(&Ask { hash: Some(hash), tried: &[] }, random).map(|pick| pick.member)
+/// Where the data plane sends the key when every origin is well and has nothing to do.
+fn owner(pool: &Pool, now: Instant, hash: u32, random: &mut Rng) -> Option<usize> {
+    pool.pick(&Ask { hash: Some(hash), tried: &[], now }, random).map(|pick| pick.member)
 }
 
 impl Count {
@@ -265,6 +279,7 @@ impl Count {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
     use super::*;
     use crate::pool::tests::{compiled, pool, section};
@@ -274,7 +289,7 @@ mod tests {
     }
 
     fn planned(before: &Pool, after: &Pool) -> Plan {
-        let mut planner = Planner::new(before, after);
+        let mut planner = Planner::new(before, after, Instant::now());
         keys().for_each(|key| planner.literal(key.as_bytes(), 1));
         planner.finish()
     }
@@ -298,7 +313,7 @@ mod tests {
     #[test]
     fn requests_count_by_key_and_traffic_by_origin() {
         let (before, after) = (pool(&["a", "b"]), pool(&["a"]));
-        let mut planner = Planner::new(&before, &after);
+        let mut planner = Planner::new(&before, &after, Instant::now());
         let hot = keys().find(|key| before.ring().owner(balance::hash(key.as_bytes())) == Some(1)).unwrap();
         let home = keys().find(|key| before.ring().owner(balance::hash(key.as_bytes())) == Some(0)).unwrap();
         for (key, requests) in [(&hot, 70), (&home, 20), (&hot, 10)] {
@@ -319,7 +334,7 @@ mod tests {
         let after = compiled(&changed, None);
         assert_eq!(planned(&before, &after).moved.keys, 4000);
         assert_eq!(planned(&before, &after).pairs, []);
-        let mut planner = Planner::new(&before, &after);
+        let mut planner = Planner::new(&before, &after, Instant::now());
         keys().for_each(|key| planner.key(key.as_bytes(), format!("h{key}").as_bytes(), 1));
         let plan = planner.finish();
         assert!((1700..2300).contains(&plan.moved.keys), "half of them meet their old origin: {}", plan.moved.keys);
@@ -328,7 +343,7 @@ mod tests {
     #[test]
     fn too_many_keys_leave_ratios_true_and_totals_near() {
         let (before, after) = (pool(&["a", "b", "c"]), pool(&["a", "b", "c", "d"]));
-        let mut planner = Planner::with_room(&before, &after, 1000);
+        let mut planner = Planner::with_room(&before, &after, Instant::now(), 1000);
         keys().chain(keys()).for_each(|key| planner.literal(key.as_bytes(), 2));
         let plan = planner.finish();
         assert!(plan.one_of >= 4, "{}", plan.one_of);

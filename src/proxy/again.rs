@@ -11,7 +11,7 @@ use pingora_proxy::Session;
 
 use super::Gateway;
 use super::ctx::{Attempt, Ctx, Running};
-use super::forward::next_untried;
+use super::forward::{has_untried, next_untried};
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick};
@@ -105,7 +105,6 @@ impl Gateway {
 
 /// Is there another try? If so, it is in `ctx.next` where it goes.
 fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> bool {
-    let untried = next_untried(ctx);
     let Some((route, upstream)) = ctx.target() else { return false };
     let first = ctx.attempts.first().map_or(now, |attempt| attempt.began);
     let ask = resilience::Ask {
@@ -115,16 +114,19 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
         since_first: now.saturating_duration_since(first),
         replayable: !session.as_ref().retry_buffer_truncated(),
         response_started: session.response_written().is_some_and(|head| !head.status.is_informational()),
-        untried_left: untried.is_some(),
+        untried_left: has_untried(ctx, now),
         stale_used: ctx.stale_used,
     };
     let meters = &upstream.tail.meters;
     match route.retry.decide(&ask, upstream.pool.budget(), now) {
         Decision::Again { place, reason, free } => {
-            let same = ctx.tried.last().and_then(|member| {
-                upstream.pool.repeat(*member, ctx.placement.as_ref()?.hash, &mut fastrand::Rng::new())
-            });
-            let Some(next) = (if place == Place::Same { same } else { untried }) else { return false };
+            let same = || {
+                let (member, placement) = (ctx.tried.last()?, ctx.placement.as_ref()?);
+                upstream.pool.repeat(*member, placement.hash, &mut fastrand::Rng::new())
+            };
+            // None is found here only if the last one went out of service since it was looked for.
+            let next = if place == Place::Same { same() } else { next_untried(ctx, now) };
+            let Some(next) = next else { return false };
             meters.retried(reason.as_str());
             ctx.stale_used |= place == Place::Same;
             ctx.tries += u32::from(!free);

@@ -15,6 +15,7 @@ use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy, PeerOptions, Tracer, Tracing};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
+use smallvec::SmallVec;
 
 use super::ctx::{Attempt, Ctx, Placement, Running};
 use super::request::{SCHEME, authority, origin_form, with_facts};
@@ -83,7 +84,7 @@ impl Gateway {
         }
         let pick = match ctx.next.take() {
             Some(pick) => pick,
-            None => next_untried(ctx).ok_or(Class::NoOrigin)?,
+            None => next_untried(ctx, now).ok_or_else(|| nobody(ctx, now))?,
         };
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
@@ -199,17 +200,33 @@ fn speak_h2(options: &mut PeerOptions, timeouts: &Timeouts) {
 /// The key of a request; `None` without a pool.
 fn place(request: &RequestHeader, ctx: &Ctx) -> Option<Placement> {
     let (_, upstream) = ctx.target()?;
+    let Some(template) = upstream.pool.key() else { return Some(Placement { key: SmallVec::new(), hash: None }) };
     let mut key = Vec::with_capacity(128);
-    let keyed = with_facts(request, ctx, |facts| upstream.pool.key().render(facts, &mut key));
+    let keyed = with_facts(request, ctx, |facts| template.render(facts, &mut key));
     let hash = (keyed == Keyed::Key).then(|| balance::hash(&key));
     Some(Placement { key: key.into(), hash })
 }
 
 /// The origin for the next try.
-pub(super) fn next_untried(ctx: &Ctx) -> Option<Pick> {
+pub(super) fn next_untried(ctx: &Ctx, now: Instant) -> Option<Pick> {
     let (_, Upstream { pool, .. }) = ctx.target()?;
-    let ask = Ask { hash: ctx.placement.as_ref()?.hash, tried: &ctx.tried };
-    pool.pick(&ask, &mut fastrand::Rng::new())
+    pool.pick(&ask(ctx, now)?, &mut fastrand::Rng::new())
+}
+
+/// Is there one?
+pub(super) fn has_untried(ctx: &Ctx, now: Instant) -> bool {
+    ctx.target().zip(ask(ctx, now)).is_some_and(|((_, upstream), ask)| upstream.pool.has_next(&ask))
+}
+
+/// Why there is none.
+fn nobody(ctx: &Ctx, now: Instant) -> Class {
+    let saturated =
+        ctx.target().zip(ask(ctx, now)).is_some_and(|((_, upstream), ask)| upstream.pool.is_saturated(&ask));
+    if saturated { Class::Saturated } else { Class::NoOrigin }
+}
+
+fn ask(ctx: &Ctx, now: Instant) -> Option<Ask<'_>> {
+    Some(Ask { hash: ctx.placement.as_ref()?.hash, tried: &ctx.tried, now })
 }
 
 /// The request's header for this try: Host, forwarding headers, and origin form; everything else as it came.

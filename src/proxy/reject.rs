@@ -36,6 +36,7 @@ pub fn facts(class: Class) -> Facts {
         Class::NoOrigin => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),
         Class::LocalLimit => (StatusCode::SERVICE_UNAVAILABLE, "proxy_internal_error"),
         Class::Limited => (StatusCode::TOO_MANY_REQUESTS, "http_request_denied"),
+        Class::Saturated => (StatusCode::SERVICE_UNAVAILABLE, "http_request_denied"),
         Class::Denied => (StatusCode::FORBIDDEN, "http_request_denied"),
         Class::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http_request_error"),
         Class::BadRequest => (StatusCode::BAD_REQUEST, "http_request_error"),
@@ -136,7 +137,7 @@ pub async fn answer(session: &mut Session, class: Class, request_id: &str, sent:
     answer.insert_header("Proxy-Status", format!("moorgate; error={token}; details=\"sent={details}\""))?;
     answer.insert_header("X-Request-ID", request_id)?;
     match class {
-        Class::NoOrigin => answer.insert_header(header::RETRY_AFTER, 1)?,
+        Class::NoOrigin | Class::Saturated => answer.insert_header(header::RETRY_AFTER, 1)?,
         Class::MethodNotAllowed => {
             answer.insert_header(header::ALLOW, "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH")?;
         }

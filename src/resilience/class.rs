@@ -48,8 +48,10 @@ classes! {
     ClientTimeout = "client_timeout",
     /// The request's body is larger than allowed.
     BodyTooLarge = "body_too_large",
-    /// A limit of the operator.
+    /// A limit of the operator on what clients may ask.
     Limited = "limited",
+    /// A limit of the operator on what origins are asked: each that may be used has as much in flight as it may.
+    Saturated = "limited",
     /// Our own descriptors, ports or memory.
     LocalLimit = "local_limit",
     /// The request itself is malformed.
@@ -67,8 +69,16 @@ classes! {
 }
 
 impl Class {
-    /// The class that has this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|class| class.as_str() == word)
+    /// A word that no other class has: two limits are one to those outside.
+    pub(super) const fn tag(self) -> &'static str {
+        match self {
+            Self::Saturated => "saturated",
+            other => other.as_str(),
+        }
+    }
+
+    /// The class that has this tag.
+    pub(super) fn tagged(tag: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|class| class.tag() == tag)
     }
 }

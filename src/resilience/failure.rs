@@ -16,7 +16,7 @@ use super::Class;
 impl Class {
     /// An error to hand to Pingora; [`classify`] gives this class back.
     pub fn raise(self) -> Box<Error> {
-        Error::new_in(ErrorType::Custom(self.as_str()))
+        Error::new_in(ErrorType::Custom(self.tag()))
     }
 }
 
@@ -67,7 +67,7 @@ pub fn classify(error: &Error, stage: Stage) -> Class {
 /// The class of an error that our own hooks made.
 fn raised(error: &Error) -> Option<Class> {
     match error.root_etype() {
-        ErrorType::Custom(word) => Class::from_word(word),
+        ErrorType::Custom(tag) => Class::tagged(tag),
         _ => None,
     }
 }

@@ -65,7 +65,7 @@ struct Past {
 /// Where keys were: all that it takes to know.
 #[derive(Debug)]
 struct Place {
-    keying: [String; 3],
+    keying: [String; 4],
     members: Vec<(Arc<str>, u32)>,
 }
 
@@ -137,7 +137,7 @@ impl Past {
 
 impl Place {
     fn of(pool: &Pool) -> Self {
-        let members = pool.members().iter().map(|member| (Arc::clone(member.name()), member.weight()));
+        let members = pool.placed().map(|(name, weight)| (Arc::clone(name), weight));
         Self { keying: pool.keying(), members: members.collect() }
     }
 
@@ -188,7 +188,7 @@ impl Change<'_> {
 }
 
 fn weights(pool: &Pool) -> Vec<(&str, u32)> {
-    pool.members().iter().map(|member| (&**member.name(), member.weight())).collect()
+    pool.placed().map(|(name, weight)| (&**name, weight)).collect()
 }
 
 #[cfg(test)]
@@ -239,6 +239,21 @@ mod tests {
     }
 
     #[test]
+    fn c3_backups_and_origins_that_no_key_places_move_nothing() {
+        let backup = "origins: [10.0.0.1:80, 10.0.0.2:80, { address: \"10.0.0.3:80\", backup: true, weight: 50 }]";
+        let before = snapshot(&format!("pools: {{ p: {{ {backup} }} }}"), None);
+        let gone = "pools: { p: { guard: { max_moved: 1% }, origins: [10.0.0.1:80, 10.0.0.2:80] } }";
+        assert!(ask(&Trail::default(), &before, gone, Instant::now()).is_none(), "they are in no fingerprint");
+        let serving = gone.replace("2:80]", "2:80, 10.0.0.3:80]");
+        let told = ask(&Trail::default(), &before, &serving, Instant::now()).unwrap();
+        assert!(told.refuses() && (0.2..0.45).contains(&told.moved), "now it takes keys: {}", told.moved);
+        let turns = |guard: &str, origins| pool(&format!("{guard} balance: {{ algorithm: round_robin }},"), origins);
+        let before = snapshot(&turns("", 0..8), None);
+        let told = ask(&Trail::default(), &before, &turns(FIFTH, 0..12), Instant::now()).unwrap();
+        assert!(!told.refuses() && told.moved == 0.0, "{}", told.moved);
+    }
+
+    #[test]
     fn c3_what_is_allowed_once_stands_in_for_every_guard() {
         let before = snapshot(&pool("", 0..8), None);
         let after = snapshot(&pool(FIFTH, 0..12), Some(&before));
@@ -250,9 +265,12 @@ mod tests {
     #[test]
     fn c3_a_change_in_how_keys_are_made_counts_as_everything_and_no_step_helps() {
         let before = snapshot(&pool("", 0..2), None);
-        for how in
-            ["balance: { key: \"{path}\" },", "args: { keep: [id] },", "balance: { on_missing: \"{client_ip}\" },"]
-        {
+        for how in [
+            "balance: { key: \"{path}\" },",
+            "args: { keep: [id] },",
+            "balance: { on_missing: \"{client_ip}\" },",
+            "balance: { algorithm: p2c },",
+        ] {
             let after = pool(&format!("guard: {{ max_moved: 99% }}, {how}"), 0..2);
             let told = ask(&Trail::default(), &before, &after, Instant::now()).unwrap();
             assert_eq!((told.refuses(), told.moved, &told.step), (true, 1.0, &None), "{how}");
@@ -367,7 +385,7 @@ mod properties {
             let now = Instant::now() + Duration::from_secs(4000);
             let mut ages = ages;
             ages.sort_unstable_by(|a, b| b.cmp(a));
-            let place = |age: &u64| Place { keying: [age.to_string(), String::new(), String::new()], members: Vec::new() };
+            let place = |age: &u64| Place { keying: [age.to_string(), String::new(), String::new(), String::new()], members: Vec::new() };
             let mut past = Past::default();
             past.places.extend(ages.iter().map(|age| (now - Duration::from_secs(*age), place(age))));
             let found = |past: &Past| past.place(now).map(|place| place.keying[0].clone());

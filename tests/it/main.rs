@@ -10,6 +10,8 @@
 )]
 
 mod answers_on_the_wire;
+mod backups;
+mod balancing;
 mod beside_nginx;
 mod books_agree;
 mod connections_to_origins;
@@ -23,6 +25,7 @@ mod how_many_may_be_out;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;
+mod limits_in_flight;
 mod log_in_nobody_s_way;
 mod offline;
 mod on_record;

@@ -49,9 +49,9 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
         let short = if pool["short"] == true { ", short" } else { "" };
         let _ = writeln!(
             out,
-            "\npool {name}: {} {}, ring {}, {} moved by the last change{short}",
+            "\npool {name}: {}{}, ring {}, {} moved by the last change{short}",
             text(&pool["algorithm"]),
-            text(&pool["key"]),
+            pool["key"].as_str().map_or(String::new(), |key| format!(" {key}")),
             text(&pool["ring"]["fingerprint"]),
             percent(pool["ring"]["moved_ratio"].as_f64()),
         );

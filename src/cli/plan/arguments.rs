@@ -210,7 +210,7 @@ impl Freed {
 
     /// One request.
     pub(super) fn take(&mut self, seen: &Seen<'_>, planner: &Planner<'_>, requests: u64) {
-        let (old, new) = planner.pools();
+        let [Some(old), Some(new)] = planner.keys() else { return };
         let hash = |key: &Key, out: &mut Vec<u8>| {
             out.clear();
             (seen.make(key, out) == Some(Keyed::Key)).then(|| balance::hash(out))
@@ -221,7 +221,7 @@ impl Freed {
         if number & self.left_out != 0 {
             return;
         }
-        let after = [hash(&self.keys[1], &mut out), hash(old.key(), &mut out), hash(new.key(), &mut out)];
+        let after = [hash(&self.keys[1], &mut out), hash(old, &mut out), hash(new, &mut out)];
         let [Some(freed_after), Some(key_before), Some(key_after)] = after else { return };
         let thing = self.things.entry(number).or_default();
         thing.hashes = [freed_before, freed_after];

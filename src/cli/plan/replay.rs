@@ -1,6 +1,7 @@
 //! Everything a source tells, placed in both files: route, key and origin before and after.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use http::Method;
 
@@ -37,13 +38,15 @@ pub(super) struct OnePool<'s> {
 
 impl<'s> Replay<'s> {
     /// Of every pool in both files, or of this one alone.
+    #[expect(clippy::disallowed_methods, reason = "pools that do nothing place alike at any time")]
     pub(super) fn new(before: &'s Snapshot, after: &'s Snapshot, only: Option<&str>) -> Self {
+        let now = Instant::now();
         let wanted = |upstream: &&'s Upstream| only.is_none_or(|only| only == &**upstream.pool.name());
         let pool = |new: &'s Upstream| {
             let old = before.named(new.pool.name())?;
             Some(OnePool {
                 name: new.pool.name(),
-                planner: Planner::new(&old.pool, &new.pool),
+                planner: Planner::new(&old.pool, &new.pool, now),
                 arguments: Arguments::default(),
                 before: Vec::new(),
                 after: Vec::new(),
@@ -127,9 +130,12 @@ impl<'s> Replay<'s> {
 impl OnePool<'_> {
     /// `false`: the source does not tell enough.
     fn take(&mut self, seen: &Seen<'_>, requests: u64) -> bool {
-        let (old, new) = self.planner.pools();
+        let [Some(old), new] = self.planner.keys() else {
+            self.planner.spread(requests);
+            return true;
+        };
         self.before.clear();
-        match (seen.make(old.key(), &mut self.before), seen.key) {
+        match (seen.make(old, &mut self.before), seen.key) {
             (Some(Keyed::Key), _) => {}
             (Some(Keyed::Spread), _) => {
                 self.planner.spread(requests);
@@ -141,13 +147,13 @@ impl OnePool<'_> {
             }
             (None, None) => return false,
         }
-        self.arguments.note(&seen.facts, old.key(), requests);
+        self.arguments.note(&seen.facts, old, requests);
         if self.planner.alike() {
             self.planner.key(&self.before, &self.before, requests);
             return true;
         }
         self.after.clear();
-        match seen.make(new.key(), &mut self.after) {
+        match new.and_then(|new| seen.make(new, &mut self.after)) {
             Some(Keyed::Key) => self.planner.key(&self.before, &self.after, requests),
             // It will go anywhere, or nobody knows where.
             _ => self.planner.literal(&self.before, requests),

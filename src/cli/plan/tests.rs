@@ -178,3 +178,29 @@ fn what_cannot_be_read_is_counted_and_shown() {
         "{text}"
     );
 }
+
+#[test]
+fn where_no_key_places_every_request_is_spread() {
+    let turns = |origins| pool("balance: { algorithm: round_robin },", origins);
+    let (said, text) = planned(&turns(0..2), &turns(0..3), &["--keys", "INPUT"], "http://h/a\nhttp://h/b\n/c\n");
+    let p = &said["pools"]["p"];
+    assert_eq!((&p["keys"], &p["moved"], &p["requests"]["spread"]), (&json!(0), &json!(0), &json!(3)), "{text}");
+    let (said, _) = planned(&pool("", 0..2), &turns(0..2), &["--keys", "INPUT"], "http://h/a\nhttp://h/b\n/c\n");
+    let p = &said["pools"]["p"];
+    assert_eq!((&p["keys"], &p["moved"], &p["circle"]), (&json!(3), &json!(3), &json!(1.0)), "what had a key has none");
+    let (said, _) = planned(&turns(0..2), &pool("", 0..2), &["--keys", "INPUT"], "http://h/a\n/c\n");
+    let p = &said["pools"]["p"];
+    assert_eq!((&p["requests"]["spread"], &p["moved"]), (&json!(2), &json!(0)), "nobody knew where it would go");
+}
+
+#[test]
+fn backups_are_in_no_plan() {
+    let backup = |weight: u32| {
+        let origins =
+            format!("\"10.0.0.1:80\", \"10.0.0.2:80\", {{ address: \"10.0.0.9:80\", backup: true, weight: {weight} }}");
+        format!("pools: {{ p: {{ origins: [{origins}] }} }}")
+    };
+    let (said, _) = planned(&pool("", 1..3), &backup(50), &["--keys", "INPUT"], FEW);
+    let p = &said["pools"]["p"];
+    assert_eq!((&p["moved"], &p["circle"], &p["causes"]), (&json!(0), &json!(0.0), &json!([])), "{p}");
+}

@@ -20,6 +20,19 @@ fn what_is_dumped_loads_as_an_equal_configuration() {
 }
 
 #[test]
+fn only_what_its_algorithm_reads_is_dumped_of_a_pool() {
+    let dumped =
+        |algorithm| dump(&config(&with_pool(&format!("balance: {{ algorithm: {algorithm} }}\n    origins: [a]"))));
+    for (algorithm, keys) in [("hash", "key: on_missing:"), ("p2c", ""), ("peak_ewma", "decay:")] {
+        let dumped = dumped(algorithm);
+        for key in ["  key:", "on_missing:", "decay:"] {
+            assert_eq!(dumped.contains(key), keys.contains(key.trim()), "{key} in\n{dumped}");
+        }
+        assert_eq!(dump(&config(&dumped)), dumped);
+    }
+}
+
+#[test]
 fn every_default_is_dumped() {
     let dumped = dump(&config(SMALLEST));
     for line in [

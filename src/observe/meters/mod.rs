@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn every_error_class_of_an_attempt_has_its_own_label_and_is_documented() {
         use crate::resilience::Class::{
-            self, Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, UriTooLong,
+            self, Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, Saturated, UriTooLong,
         };
         let metrics = metrics();
         let origin = origin(&metrics, "a");
-        let of_requests = [Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, UriTooLong];
+        let of_requests = [Denied, HeaderTooLarge, Limited, MethodNotAllowed, NoOrigin, NoRoute, Saturated, UriTooLong];
         for class in Class::ALL {
             origin.attempted(class.as_str(), MS);
             let label = format!("outcome=\"{class}\"", class = class.as_str());
