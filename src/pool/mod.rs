@@ -205,8 +205,7 @@ impl Pool {
 
     /// Who has points on the ring, by name and weight: nobody where no key places, and no backup anywhere.
     pub fn placed(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
-        let serving = self.members.iter().filter(|member| self.hashes && !member.backup);
-        serving.map(|member| (member.name(), member.weight))
+        self.members.iter().filter(|one| self.hashes && !one.backup).map(|one| (one.name(), one.weight))
     }
 
     /// The part of the requests that each member is configured to take: its part of the circle, or of the weights.
@@ -251,9 +250,9 @@ impl Pool {
 
     /// Those that serve, and then the backups.
     fn sides(&self) -> impl Iterator<Item = Side<'_>> {
-        let backups =
-            self.backups.as_ref().map(|backups| Side { backups: true, ring: &backups.ring, board: &backups.board });
-        iter::once(Side { backups: false, ring: &self.ring, board: &self.board }).chain(backups)
+        let of = |backups, ring, board| Side { backups, ring, board };
+        let backups = self.backups.as_ref().map(|backups| of(true, &backups.ring, &backups.board));
+        iter::once(of(false, &self.ring, &self.board)).chain(backups)
     }
 
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
@@ -297,8 +296,7 @@ impl Member {
 impl Backups {
     fn of(members: &[Member], balancer: Option<Balancer>) -> Option<Self> {
         let ring = || if balancer.is_none() { ring_of(members, true) } else { Ring::new(&[]) };
-        let any = members.iter().any(Member::is_backup);
-        any.then(|| Self { ring: ring(), board: board(members, true) })
+        members.iter().any(Member::is_backup).then(|| Self { ring: ring(), board: board(members, true) })
     }
 }
 
@@ -361,8 +359,8 @@ fn members(
     before: Before<'_>,
     (open, now): (&Arc<AtomicUsize>, Instant),
 ) -> Vec<Member> {
-    let known: HashMap<&str, &Member> =
-        before.pool.iter().flat_map(|previous| &previous.members).map(|member| (&**member.name(), member)).collect();
+    let earlier = before.pool.iter().flat_map(|previous| &previous.members);
+    let known: HashMap<&str, &Member> = earlier.map(|member| (&**member.name(), member)).collect();
     // Everything is assumed up at start and in a new pool, and without probes for good.
     let assumed = before.pool.is_none() || matches!(written.health.probe, units::Off::Off);
     let compile = |one: &config::pool::Origin| {
