@@ -1,11 +1,11 @@
-# make demo | test | lint | bench | bench-versus | mutants; each installs what it lacks (see .ci/needs), or says how.
+# make demo | test | lint | bench | bench-versus | bench-incidents | mutants; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
 CARGO ?= cargo
 NEXTEST := $(shell command -v cargo-nextest)
 
-.PHONY: demo test lint bench smoke bench-versus mutants needs
+.PHONY: demo test lint bench smoke bench-versus bench-incidents mutants needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -40,6 +40,14 @@ bench-versus: needs
 	@benches/versus/needs
 	$(CARGO) build --locked --release --features versus --bin moorgate --bin stock --bin stock_mimalloc
 	benches/versus/run --binaries $${CARGO_TARGET_DIR:-target}/release $(ARGS)
+
+# The three incidents beside an nginx that does what the operators did, in some six minutes: tables and charts go to
+# benches/results and into the README. `ARGS=2` for one of them.
+PLACE = $${CARGO_TARGET_DIR:-target}/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+bench-incidents: needs
+	@benches/versus/needs nginx:nginx-light python3:python3
+	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
+	benches/incidents/run --binary $(PLACE)/moorgate --readme README.md $(ARGS)
 
 # Each promise broken in a line, and its test seen to turn red; `ONLY=p7` for a part. Compiles us once for every patch,
 # so it takes the profile that is compiled the quickest.
