@@ -76,6 +76,13 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     match question.path {
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
+        "/sample" if !reads => not_allowed("GET, HEAD"),
+        // What clients asked for is nobody else's business.
+        "/sample" if !question.door.is_local() || question.is_foreign() => Answer::text(403, "only from this machine"),
+        "/sample" => match query::sample(question.query) {
+            Ok(pool) => Answer::json(200, &(gateway.sample)(pool.as_deref())),
+            Err(why) => Answer::text(400, &why),
+        },
         "/reload" | "/confirm" | "/rollback" | "/drain" => wish(gateway, question).await,
         _ => Answer::text(404, "not found"),
     }
@@ -171,6 +178,7 @@ mod tests {
 
     use indexmap::IndexMap;
 
+    use super::super::Sampled;
     use super::*;
     use crate::lifecycle::InForce;
 
@@ -180,6 +188,7 @@ mod tests {
             metrics: Box::new(|| Ok("m 1\n".into())),
             status: Box::new(super::super::Status::default),
             config: Box::new(|| "version: 1\n".into()),
+            sample: Box::new(|_| Sampled::default()),
             leave: Box::new(|| ()),
             change: Arc::new(|wish| {
                 let outcome = match wish {
@@ -252,6 +261,15 @@ mod tests {
         assert_eq!(status(&from("[::1]:999", "POST", "/reload")), 200);
         assert_eq!(status(&from("[::ffff:127.0.0.1]:999", "POST", "/reload")), 200);
         assert_eq!(status(&Question { door: Door::Socket, ..local("POST", "/reload") }), 200);
+    }
+
+    #[test]
+    fn only_this_machine_is_told_what_clients_ask_for() {
+        assert_eq!(status(&local("GET", "/sample")), 200);
+        assert_eq!(status(&Question { door: Door::Socket, ..local("GET", "/sample") }), 200);
+        assert_eq!(status(&local("POST", "/sample")), 405);
+        assert_eq!(status(&from("10.0.0.7:999", "GET", "/sample")), 403);
+        assert_eq!(status(&Question { host: Some("evil.example"), ..local("GET", "/sample") }), 403);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod answer;
 mod query;
+mod sample;
 mod serve;
 mod socket;
 mod status;
@@ -25,10 +26,16 @@ use tokio::sync::oneshot;
 use crate::config::Process;
 use crate::config::units::Off;
 use crate::lifecycle::{ReloadOutcome, Wish};
+pub use sample::{PoolSample, Sampled, SampledKey};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
-pub use status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
+pub use status::{
+    ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus,
+};
 pub use view::show;
+
+/// Tells the recent keys of this pool, or of all.
+pub type Samples = dyn Fn(Option<&str>) -> Sampled + Send + Sync;
 
 /// An answer that is still being worked out.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -43,6 +50,8 @@ pub struct Gateway {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// The configuration in force, every default filled in.
     pub config: Box<dyn Fn() -> String + Send + Sync>,
+    /// The recent keys of this pool, or of all.
+    pub sample: Box<Samples>,
     /// Has the process leave, in peace.
     pub leave: Box<dyn Fn() + Send + Sync>,
     /// Has another configuration come into force.
@@ -207,6 +216,7 @@ mod tests {
             metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
             status: Box::new(Status::default),
             config: Box::new(|| "version: 1\n".into()),
+            sample: Box::new(|_| Sampled::default()),
             leave: Box::new(|| ()),
             change: Arc::new(|_| Box::pin(async { ReloadOutcome::Unchanged(InForce::default()) })),
         }

@@ -1,4 +1,4 @@
-//! What does the query of a POST ask for? Names are known or refused: a misspelt one would be a reload without it.
+//! What does a query ask for? Names are known or refused: a misspelt one would be a reload without it.
 
 use crate::config::units::{Duration, Percent};
 use crate::config::written::Written;
@@ -18,6 +18,18 @@ pub(super) fn reload(query: &str) -> Result<ReloadAsk, String> {
         }
     }
     Ok(ask)
+}
+
+/// The pool whose sample is asked for, if it is one alone.
+pub(super) fn sample(query: &str) -> Result<Option<String>, String> {
+    let mut pool = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("pool", name)) => pool = Some(decoded(name)),
+            _ => return Err(format!("{pair}: unknown")),
+        }
+    }
+    Ok(pool)
 }
 
 /// A name alone says yes.
@@ -74,6 +86,17 @@ mod tests {
         ] {
             assert_eq!(reload(query), Ok(ask), "{query}");
         }
+    }
+
+    #[test]
+    fn a_pool_is_asked_for_by_any_name() {
+        for name in ["origin", "a&b=c", "%41", "bücher", "1.2"] {
+            let target = crate::admin::Sampled::target(name);
+            assert!(target.is_ascii() && !target.contains(' '), "{target}");
+            assert_eq!(sample(target.split_once('?').unwrap().1), Ok(Some(name.to_owned())));
+        }
+        assert_eq!(sample(""), Ok(None));
+        assert_eq!(sample("pol=a"), Err("pol=a: unknown".to_owned()));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct PoolStatus {
     pub key: Option<String>,
     /// The ring.
     pub ring: RingStatus,
+    /// What it is asked for lately.
+    pub keys: KeysStatus,
     /// What happens when all are out: `keep` or `fail`.
     pub panic: &'static str,
     /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
@@ -57,6 +59,37 @@ pub struct RingStatus {
     pub fingerprint: String,
     /// The part of the circle that changed its owner by the last change.
     pub moved_ratio: f64,
+}
+
+/// The recent keys of a pool: of the last five to ten minutes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct KeysStatus {
+    /// How many there are, estimated when there are many.
+    pub distinct: u64,
+    /// The part of them that was asked for once.
+    pub seen_once_ratio: f64,
+    /// The hottest, the hottest first.
+    pub top: Vec<KeyStatus>,
+    /// The part of the keys seen before and after the last change that went to another origin; null when there was no
+    /// change, or no such key yet.
+    pub moved_ratio: Option<f64>,
+    /// The part of the keys that were last served elsewhere than by their owner, by why.
+    pub displaced: IndexMap<&'static str, f64>,
+    /// What is wrong with them; null when nothing is.
+    pub warning: Option<String>,
+}
+
+/// A hot key.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct KeyStatus {
+    /// The key; of a long one its beginning.
+    pub key: String,
+    /// Recent requests, those of five minutes ago and more counted half, a quarter and so on.
+    pub requests: u64,
+    /// Its part of all requests.
+    pub share: f64,
+    /// The origin that owns it.
+    pub owner: Option<String>,
 }
 
 /// An origin.

@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use indexmap::IndexMap;
 
-use super::status::{ConfigStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus};
+use super::status::{
+    ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus,
+};
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
 use crate::lifecycle::Ledger;
+use crate::observe::sample::{Away, HotKey};
 use crate::observe::{OriginView, PoolView};
 use crate::pool::{Member, Origin, Stay};
 use crate::snapshot::{Snapshot, Upstream};
@@ -51,11 +54,16 @@ pub fn show(snapshot: &Snapshot, now: Instant) {
                 share: shares.get(number).copied().unwrap_or_default(),
             });
         }
+        let keys = upstream.tail.sample.summary(now);
+        let words = Away::ALL.map(|(_, word)| word);
+        let away: Vec<_> = words.into_iter().zip(keys.away).collect();
         upstream.tail.meters.show(&PoolView {
             states: &Verdict::ALL.map(|verdict| (verdict.as_str(), count(upstream, verdict, now))),
             short: upstream.pool.roster().is_short(),
             fingerprint: &upstream.tail.fingerprint,
             moved: upstream.moved,
+            observed: keys.moved.unwrap_or(0.0),
+            away: &away,
         });
     }
 }
@@ -78,10 +86,41 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
     PoolStatus {
         algorithm: upstream.pool.algorithm(),
         key: upstream.pool.key().map(|key| key.text().to_owned()),
+        keys: keys(upstream, now),
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
         origins: upstream.pool.members().iter().enumerate().map(origin).chain(parked).collect::<IndexMap<_, _>>(),
+    }
+}
+
+/// With fewer keys for each origin shares depend on chance, and one hot key on one origin.
+const FEW: u64 = 100;
+
+/// Only when each was asked for so often are there likely no others.
+const OFTEN: u64 = 5;
+
+fn keys(upstream: &Upstream, now: Instant) -> KeysStatus {
+    let summary = upstream.tail.sample.summary(now);
+    let (ring, origins) = (upstream.pool.ring(), upstream.pool.members().len() as u64);
+    let hot = |hot: &HotKey| KeyStatus {
+        key: String::from_utf8_lossy(&hot.key).into_owned(),
+        requests: hot.requests,
+        share: hot.requests as f64 / summary.requests.max(1) as f64,
+        owner: ring.owner(hot.hash).and_then(|owner| ring.name(owner)).map(str::to_owned),
+    };
+    let is_few = summary.distinct < FEW * origins && summary.requests >= OFTEN * summary.distinct.max(1);
+    let warning = || {
+        let distinct = summary.distinct;
+        format!("{distinct} distinct keys for {origins} origins: with fewer than {FEW} for each, shares hang on chance")
+    };
+    KeysStatus {
+        distinct: summary.distinct,
+        seen_once_ratio: summary.seen_once,
+        top: summary.top.iter().map(hot).collect(),
+        moved_ratio: summary.moved,
+        displaced: Away::ALL.map(|(_, word)| word).into_iter().zip(summary.away).collect(),
+        warning: is_few.then(warning),
     }
 }
 
@@ -138,6 +177,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::observe::Metrics;
+    use crate::observe::sample::Sighting;
 
     const TEXT: &str = "\
 version: 1
@@ -230,6 +270,32 @@ pools:
         assert_eq!(origins(600).len(), 2);
         show(&after, now);
         assert!(metrics.encode().unwrap().contains("moorgate_origins{pool=\"origin\",state=\"parked\"} 1"));
+    }
+
+    #[test]
+    fn status_says_what_is_asked_for() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let snapshot = snapshot(&metrics, now);
+        let upstream = snapshot.named("origin").unwrap();
+        let origin = upstream.pool.members()[0].name();
+        let see = |key: &str| {
+            let (hash, target) = (crate::balance::hash(key.as_bytes()), key.as_bytes());
+            let sighting = Sighting { hash, key: target, host: "h", target, origin, away: Some(Away::Down) };
+            upstream.tail.sample.see(&sighting, now);
+        };
+        let keys = |now: Instant| serde_json::to_value(&seen(&snapshot, now, now).pools["origin"].keys).unwrap();
+        assert_eq!((&keys(now)["distinct"], &keys(now)["warning"]), (&json!(0), &Value::Null));
+        (0..9).for_each(|_| see("/hot"));
+        see("/cold");
+        let said = keys(now);
+        assert_eq!((&said["distinct"], &said["seen_once_ratio"]), (&json!(2), &json!(0.5)));
+        let ring = upstream.pool.ring();
+        let owner = ring.owner(crate::balance::hash(b"/hot")).and_then(|owner| ring.name(owner));
+        assert_eq!(said["top"][0], json!({ "key": "/hot", "requests": 9, "share": 0.9, "owner": owner }));
+        assert_eq!((&said["displaced"]["down"], &said["displaced"]["ramp"]), (&json!(1.0), &json!(0.0)));
+        assert_eq!(said["moved_ratio"], Value::Null);
+        let warning = said["warning"].as_str().unwrap();
+        assert!(warning.starts_with("2 distinct keys for 3 origins: "), "{warning}");
     }
 
     #[test]

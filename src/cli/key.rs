@@ -14,8 +14,9 @@ use anyhow::{Context, anyhow, bail};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
+use super::control::Target;
 use super::request::{Request, Wrong};
-use super::{ConfigFile, Exit, Usage, well};
+use super::{Exit, Usage, print, top, well};
 use crate::balance;
 use crate::config::{self, Complaint, Config};
 use crate::health::Verdict;
@@ -26,13 +27,16 @@ use crate::template::{Keyed, path};
 #[derive(clap::Args)]
 pub(super) struct Key {
     #[command(flatten)]
-    config: ConfigFile,
+    target: Target,
     /// The pool to place in; may be left out when there is only one
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     /// Read literal keys from FILE (or - for standard input), one a line, and print `key<TAB>owner`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "headers", "method", "client_ip"])]
     raw_from: Option<PathBuf>,
+    /// Ask the running gateway for its hottest keys
+    #[arg(long, conflicts_with_all = ["urls", "headers", "method", "client_ip", "assume", "tried", "raw_from"])]
+    top: bool,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -55,14 +59,18 @@ pub(super) struct Key {
     #[arg(long, value_name = "ORIGIN")]
     tried: Vec<String>,
     /// What is asked for: http://host/path?query, or /path?query
-    #[arg(value_name = "URL", required_unless_present = "raw_from")]
+    #[arg(value_name = "URL", required_unless_present_any = ["raw_from", "top"])]
     urls: Vec<String>,
 }
 
 impl Key {
     /// Answers on standard output.
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let (_, pools) = config::load_with(&self.config.path(), compile)?;
+        if self.top {
+            let said = top::show(&self.target.get_json("/status")?, self.pool.as_deref(), self.json)?;
+            return print(&said).map(|()| Exit::Done);
+        }
+        let (_, pools) = config::load_with(&self.target.file(), compile)?;
         match self.answer(pools, &mut io::stdout().lock()) {
             // Whoever stops reading has read enough.
             Err(e) if e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
@@ -251,11 +259,17 @@ fn chosen(mut pools: Vec<Pool>, name: Option<&str>) -> anyhow::Result<Pool> {
     if let Some(at) = at {
         return Ok(pools.swap_remove(at));
     }
-    let names = || pools.iter().map(|pool| &**pool.name());
-    bail!(Usage(match name {
-        Some(name) => not_there("pool", name, names()),
-        None => format!("say which pool: --pool {}", names().collect::<Vec<_>>().join(" | ")),
-    }));
+    let names: Vec<&str> = pools.iter().map(|pool| &**pool.name()).collect();
+    Err(which(name, &names))
+}
+
+/// There is no pool of this name among these, or it was not said which is meant.
+pub(super) fn which(name: Option<&str>, names: &[&str]) -> anyhow::Error {
+    let said = match name {
+        Some(name) => not_there("pool", name, names.iter().copied()),
+        None => format!("say which pool: --pool {}", names.join(" | ")),
+    };
+    Usage(said).into()
 }
 
 fn not_there<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {

@@ -10,6 +10,7 @@ mod offline;
 mod plan;
 mod request;
 mod run;
+mod top;
 mod well;
 
 use std::io::{ErrorKind, Write};

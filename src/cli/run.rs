@@ -212,7 +212,7 @@ impl Start {
         (reloads, leaving): (&Reloads, &Leaving),
         prober: &Arc<Prober>,
     ) -> admin::Gateway {
-        let (metrics, [shown, store, running]) = (self.metrics.clone(), [(); 3].map(|()| self.store.clone()));
+        let (metrics, [shown, store, running, sampled]) = (self.metrics.clone(), [(); 4].map(|()| self.store.clone()));
         let (readiness, reloads, prober, started) = (readiness.clone(), reloads.clone(), prober.clone(), self.started);
         let (ledger, leaving) = (self.ledger.clone(), leaving.clone());
         admin::Gateway {
@@ -223,6 +223,7 @@ impl Start {
             }),
             status: Box::new(move || admin::Status::of(&store.load(), &prober, &ledger, started, now())),
             config: Box::new(move || config::dump(running.load().config())),
+            sample: Box::new(move |pool| admin::Sampled::of(&sampled.load(), pool, now())),
             leave: Box::new(move || _ = leaving.tell()),
             change: Arc::new(move |wish| {
                 let reloads = reloads.clone();

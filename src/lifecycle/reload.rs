@@ -230,6 +230,7 @@ impl Reloader {
     fn publish(&mut self, old: &Snapshot, next: Snapshot, ended: Ended, now: Instant) {
         self.trail.left(old, &next, now);
         self.ledger.enter(old, &next, ended, SystemTime::now());
+        next.replaces(old);
         self.store.publish(next);
         (self.published)();
         if self.pending.is_none() {

@@ -54,6 +54,7 @@ pub(super) struct All {
     pub(super) ring_share: Family<Gauge>,
     pub(super) ring_info: Family<Level>,
     pub(super) keys_moved: Family<Gauge>,
+    pub(super) keys_displaced: Family<Gauge>,
     pub(super) ejections: Family<Counter>,
     pub(super) pool_short: Family<Level>,
     pub(super) probes: Family<Counter>,
@@ -281,8 +282,13 @@ impl All {
             )?,
             keys_moved: book.family(
                 "moorgate_keys_moved_ratio",
-                "Part of the hash circle that changed its owner by the last change of the pool.",
+                "Part of the keys that changed their origin by the last change of the pool: of the hash circle (planned), of the recent keys (observed).",
                 &["pool", "kind"],
+            )?,
+            keys_displaced: book.family(
+                "moorgate_keys_displaced_ratio",
+                "Part of the recent keys that were last served elsewhere than by their owner, by why.",
+                &["pool", "reason"],
             )?,
             ejections: book.family(
                 "moorgate_ejections_total",

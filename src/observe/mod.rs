@@ -10,6 +10,7 @@ mod meters;
 mod metrics;
 mod record;
 mod request_id;
+pub mod sample;
 mod series;
 mod text;
 
@@ -20,3 +21,4 @@ pub use meters::{
 pub use metrics::{CONTENT_TYPE, Metrics, SnapshotAlive};
 pub use record::{Attempt, Peer, Record};
 pub use request_id::RequestId;
+pub use sample::Sample;

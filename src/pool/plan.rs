@@ -34,6 +34,7 @@ pub struct Planner<'p> {
     most: usize,
     /// Only keys whose number has none of these bits are kept.
     left_out: u64,
+    one_of: u64,
     spread: u64,
 }
 
@@ -43,6 +44,15 @@ struct Entry {
     /// `None`: what is made of it after the change cannot be told.
     after: Option<u32>,
     requests: u64,
+}
+
+/// A key of which nothing else is known.
+#[derive(Debug, Clone, Copy)]
+pub enum Literal<'a> {
+    /// Its bytes.
+    Key(&'a [u8]),
+    /// Its place on the circle alone.
+    Hash(u32),
 }
 
 /// What a change does to the keys.
@@ -95,7 +105,7 @@ impl<'p> Planner<'p> {
         let numbers: HashMap<&str, usize> =
             before.members().iter().enumerate().map(|(number, member)| (&**member.name(), number)).collect();
         let known = after.members().iter().map(|member| numbers.get(&**member.name()).copied()).collect();
-        Self { before, after, now, alike, known, keys: HashMap::new(), most, left_out: 0, spread: 0 }
+        Self { before, after, now, alike, known, keys: HashMap::new(), most, left_out: 0, one_of: 1, spread: 0 }
     }
 
     /// The pools.
@@ -132,16 +142,28 @@ impl<'p> Planner<'p> {
 
     /// So many requests with this key, of which nothing else is known: when keys are made in another way, what it will
     /// be cannot be told, and it counts as moved. Where no key places, nobody can say anything of it.
-    pub fn literal(&mut self, key: &[u8], requests: u64) {
+    pub fn literal(&mut self, key: Literal<'_>, requests: u64) {
         if self.before.key().is_none() {
             return self.spread(requests);
         }
-        if self.alike {
-            return self.key(key, key, requests);
-        }
         let mut hasher = DefaultHasher::new();
-        hasher.write(key);
-        self.enter(hasher.finish(), requests, || Entry { before: balance::hash(key), after: None, requests: 0 });
+        let before = match key {
+            Literal::Key(key) => {
+                hasher.write(key);
+                balance::hash(key)
+            }
+            Literal::Hash(hash) => {
+                hasher.write_u32(hash);
+                hash
+            }
+        };
+        let after = self.alike.then_some(before);
+        self.enter(hasher.finish(), requests, || Entry { before, after, requests: 0 });
+    }
+
+    /// What is told is only one of so many keys.
+    pub fn thinned(&mut self, one_of: u64) {
+        self.one_of = one_of;
     }
 
     /// Where the keys of these hashes go, before and after; the same number is the same name.
@@ -172,7 +194,7 @@ impl<'p> Planner<'p> {
 
     /// Places them all.
     pub fn finish(self) -> Plan {
-        let one_of = self.left_out + 1;
+        let one_of = (self.left_out + 1) * self.one_of;
         let mut tally = Tally::new(&self);
         for entry in self.keys.values() {
             tally.place(entry);
@@ -290,7 +312,7 @@ mod tests {
 
     fn planned(before: &Pool, after: &Pool) -> Plan {
         let mut planner = Planner::new(before, after, Instant::now());
-        keys().for_each(|key| planner.literal(key.as_bytes(), 1));
+        keys().for_each(|key| planner.literal(Literal::Key(key.as_bytes()), 1));
         planner.finish()
     }
 
@@ -308,6 +330,17 @@ mod tests {
         assert!(plan.pairs.is_sorted_by_key(|pair| std::cmp::Reverse(pair.count.keys)));
         let (ratio, _) = plan.moved.of(plan.keys);
         assert!((ratio - plan.circle.ratio).abs() < 0.03, "{ratio} of the keys, {} of the circle", plan.circle.ratio);
+    }
+
+    #[test]
+    fn a_key_is_placed_by_its_hash_as_well() {
+        let (before, after) = (pool(&["a", "b", "c"]), pool(&["a", "b"]));
+        let mut planner = Planner::new(&before, &after, Instant::now());
+        keys().for_each(|key| planner.literal(Literal::Hash(balance::hash(key.as_bytes())), 1));
+        planner.thinned(8);
+        let (hashed, whole) = (planner.finish(), planned(&before, &after));
+        assert_eq!((hashed.keys.keys, hashed.moved.keys), (whole.keys.keys * 8, whole.moved.keys * 8));
+        assert_eq!((hashed.moved.of(hashed.keys), hashed.one_of), (whole.moved.of(whole.keys), 8));
     }
 
     #[test]
@@ -344,7 +377,7 @@ mod tests {
     fn too_many_keys_leave_ratios_true_and_totals_near() {
         let (before, after) = (pool(&["a", "b", "c"]), pool(&["a", "b", "c", "d"]));
         let mut planner = Planner::with_room(&before, &after, Instant::now(), 1000);
-        keys().chain(keys()).for_each(|key| planner.literal(key.as_bytes(), 2));
+        keys().chain(keys()).for_each(|key| planner.literal(Literal::Key(key.as_bytes()), 2));
         let plan = planner.finish();
         assert!(plan.one_of >= 4, "{}", plan.one_of);
         assert!((3200..4800).contains(&plan.keys.keys), "{:?}", plan.keys);

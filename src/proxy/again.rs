@@ -168,6 +168,7 @@ impl Attempt {
             meters,
             origin: Arc::clone(pick.origin.name()),
             endpoint: Endpoint::clone(&pick.endpoint),
+            reason: pick.reason,
             began: now,
             status: None,
             connect_time: None,

@@ -14,7 +14,7 @@ use super::watchdog::Watch;
 use super::wire::{Serving, Wire};
 use crate::health::Endpoint;
 use crate::observe::{OriginMeters, RequestId};
-use crate::pool::{Lease, Pick};
+use crate::pool::{Lease, Pick, Reason};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
@@ -84,6 +84,8 @@ pub(super) struct Attempt {
     pub(super) meters: Arc<OriginMeters>,
     pub(super) origin: Arc<str>,
     pub(super) endpoint: Endpoint,
+    /// Why it went there.
+    pub(super) reason: Reason,
     pub(super) began: Instant,
     pub(super) status: Option<u16>,
     pub(super) connect_time: Option<Duration>,

@@ -12,8 +12,9 @@ use super::ctx::{Attempt, Ctx};
 use super::reject;
 use super::request::with_facts;
 use crate::health::Endpoint;
+use crate::observe::sample::{Away, Sighting};
 use crate::observe::{self, Peer, Record};
-use crate::pool::Outcome;
+use crate::pool::{Outcome, Reason};
 use crate::resilience::Class;
 
 /// Where statuses begin that are the server's fault.
@@ -37,6 +38,7 @@ impl Gateway {
         }
         tried(ctx, status, now);
         self.log(session, ctx, status, now);
+        sample(session, ctx, now);
         if let (Some(wire), Some(http1)) = (&ctx.wire, session.as_downstream().as_http1()) {
             wire.request_finished(http1.get_headers_raw_bytes().len(), session.as_downstream().body_bytes_read());
         }
@@ -90,6 +92,30 @@ fn tried(ctx: &Ctx, status: u16, now: Instant) {
     if ctx.error.is_none_or(|class| !ours.contains(&class)) {
         let took = ctx.headed.map(|headed| headed.saturating_duration_since(ctx.began));
         trial.record(hash, status >= SERVER_ERROR, took, now);
+    }
+}
+
+/// Where the key of this request went, for the sample of its pool.
+fn sample(session: &Session, ctx: &Ctx, now: Instant) {
+    let (Some(tail), Some(placement), Some(first)) = (&ctx.pool_tail, &ctx.placement, ctx.attempts.first()) else {
+        return;
+    };
+    let Some(hash) = placement.hash else { return };
+    with_facts(session.req_header(), ctx, |facts| {
+        let (host, target) = (facts.host, facts.target);
+        let away = away(first.reason);
+        tail.sample.see(&Sighting { hash, key: &placement.key, host, target, origin: &first.origin, away }, now);
+    });
+}
+
+/// Why a key did not go to its owner.
+fn away(reason: Reason) -> Option<Away> {
+    match reason {
+        Reason::Owner | Reason::OwnerTried | Reason::Repeat | Reason::Spread | Reason::Balanced(_) => None,
+        // When all are out, the walk begins with the owner.
+        Reason::Panic => None,
+        Reason::OwnerOut | Reason::Backup => Some(Away::Down),
+        Reason::OwnerFull => Some(Away::Spill),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::balance;
 use crate::config::units::Off;
 use crate::config::{self, Complaint, Config, Loaded, process, route};
 use crate::observe::access_log::Format;
-use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, SnapshotAlive};
+use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, Sample, SnapshotAlive};
 use crate::pool::{Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
@@ -120,6 +120,8 @@ pub struct PoolTail {
     pub meters: Arc<PoolMeters>,
     /// How keys that moved fare, while the change that moved them may go back.
     pub trial: Option<Trial>,
+    /// The keys it is asked for.
+    pub sample: Arc<Sample>,
 }
 
 impl Snapshot {
@@ -176,6 +178,16 @@ impl Snapshot {
             }
         }
         self
+    }
+
+    /// It is about to take the place of `old`: what of the keys in the samples goes elsewhere is told from now on.
+    pub fn replaces(&self, old: &Self) {
+        for upstream in &self.pools {
+            let Some(before) = old.named(&upstream.tail.name) else { continue };
+            if before.tail.fingerprint != upstream.tail.fingerprint {
+                upstream.tail.sample.changes(before.pool.keys_as(&upstream.pool));
+            }
+        }
     }
 
     /// The configuration it was compiled from.
@@ -278,7 +290,7 @@ impl Parts {
             };
             match compiled {
                 Ok(pool) => match hosts(written) {
-                    Ok(hosts) => pools.push(Upstream::new(pool, hosts, before, metrics)),
+                    Ok(hosts) => pools.push(Upstream::new(pool, hosts, before, metrics, now)),
                     Err(found) => complaints.push(under(name, found)),
                 },
                 Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),
@@ -297,7 +309,13 @@ impl Parts {
 }
 
 impl Upstream {
-    fn new(pool: Pool, hosts: Vec<Option<HeaderValue>>, before: Option<&Self>, metrics: &Metrics) -> Self {
+    fn new(
+        pool: Pool,
+        hosts: Vec<Option<HeaderValue>>,
+        before: Option<&Self>,
+        metrics: &Metrics,
+        now: Instant,
+    ) -> Self {
         let name = pool.name();
         let fingerprint = match before {
             Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
@@ -305,7 +323,8 @@ impl Upstream {
         };
         let moved = before.map_or(0.0, |before| moved(before, &pool));
         let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
-        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None };
+        let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
+        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), sample, trial: None };
         Self { tail: Arc::new(tail), meters, hosts, moved, pool }
     }
 }

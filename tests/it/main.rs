@@ -35,6 +35,7 @@ mod origins_fail;
 mod placement;
 mod plan;
 mod probing;
+mod recent_keys;
 mod reloads;
 mod reloads_under_load;
 mod requests_on_the_wire;

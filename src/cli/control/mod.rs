@@ -1,4 +1,5 @@
-//! Commands to the running gateway: `status`, `reload`, `confirm`, `rollback` and `drain`, as a client of its control socket or admin address.
+//! Commands to the running gateway: `status`, `reload`, `confirm`, `rollback` and `drain`, as a client of its control socket
+//! or admin address. Others ask it by [`Target`] too.
 
 mod client;
 mod door;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{ConfigFile, Exit, colourful, print};
@@ -26,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Which gateway is asked: the one of the file, unless another is named.
 #[derive(Args)]
-struct Target {
+pub(super) struct Target {
     #[command(flatten)]
     file: ConfigFile,
     /// The control socket, when it is not the one the file names
@@ -48,6 +50,25 @@ pub(super) struct Status {
 }
 
 impl Target {
+    /// The file that names it, which need not be that of the gateway.
+    pub(super) fn file(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    /// What it answers to a question that is no wish.
+    pub(super) fn get(&self, target: &str) -> anyhow::Result<String> {
+        let reply = self.ask("GET", target)?;
+        if reply.status != 200 {
+            bail!("the gateway answers {}: {}", reply.status, reply.body.trim_end());
+        }
+        Ok(reply.body)
+    }
+
+    /// The same, in JSON.
+    pub(super) fn get_json<T: DeserializeOwned>(&self, target: &str) -> anyhow::Result<T> {
+        serde_json::from_str(&self.get(target)?).with_context(|| format!("what it answers to {target}"))
+    }
+
     fn ask(&self, method: &str, target: &str) -> anyhow::Result<Reply> {
         let first = match (&self.socket, self.admin) {
             (Some(path), _) => Door::Socket { path: path.clone(), file: None },
@@ -64,14 +85,11 @@ impl Target {
 
 impl Status {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let reply = self.target.ask("GET", "/status")?;
-        if reply.status != 200 {
-            bail!("the gateway answers {}: {}", reply.status, reply.body.trim_end());
-        }
+        let body = self.target.get("/status")?;
         if self.json {
-            print(&format!("{}\n", reply.body.trim_end()))?;
+            print(&format!("{}\n", body.trim_end()))?;
         } else {
-            let status: Value = serde_json::from_str(&reply.body).context("the answer is no JSON")?;
+            let status: Value = serde_json::from_str(&body).context("the answer is no JSON")?;
             print(&table::show(&status, colourful(std::io::stdout().is_terminal())))?;
         }
         Ok(Exit::Done)

@@ -55,6 +55,7 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
             text(&pool["ring"]["fingerprint"]),
             percent(pool["ring"]["moved_ratio"].as_f64()),
         );
+        out.push_str(&keys(&pool["keys"]));
         out.push_str(&origins(pool, colour));
     }
     out
@@ -85,6 +86,25 @@ fn history(one: &Value) -> String {
     };
     let (version, digest) = (number(&one["version"]), short(text(&one["digest"])));
     format!("  {version} ({digest}) since {}{}, {ended}", text(&one["since"]), moved.collect::<String>())
+}
+
+/// What it is asked for, if it is asked for anything.
+fn keys(keys: &Value) -> String {
+    let Some(distinct) = keys["distinct"].as_u64().filter(|distinct| *distinct > 0) else { return String::new() };
+    let mut line = format!("keys: {distinct} distinct, {} seen once", percent(keys["seen_once_ratio"].as_f64()));
+    if let Some(hottest) = keys["top"].get(0) {
+        line.push_str(&format!(", hottest {} ({})", text(&hottest["key"]), percent(hottest["share"].as_f64())));
+    }
+    if let Some(moved) = keys["moved_ratio"].as_f64() {
+        line.push_str(&format!(", {} moved by the last change", percent(Some(moved))));
+    }
+    let displaced: f64 =
+        keys["displaced"].as_object().into_iter().flatten().filter_map(|(_, part)| part.as_f64()).sum();
+    if displaced > 0.0 {
+        line.push_str(&format!(", {} away from their owner", percent(Some(displaced))));
+    }
+    let warning = keys["warning"].as_str().map_or(String::new(), |warning| format!("warning: {warning}\n"));
+    format!("{line}\n{warning}")
 }
 
 fn origins(pool: &Value, colour: bool) -> String {
@@ -277,6 +297,20 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
             json!({ "within": 60.0, "left": null, "waits_for": ["p/a", "p/b"], "note": null });
         let told = "goes back 1m 0s after these have joined, unless it is confirmed: p/a, p/b";
         assert!(show(&status, false).contains(told), "{}", show(&status, false));
+    }
+
+    #[test]
+    fn keys_are_told_in_a_line_and_what_is_wrong_with_them_in_another() {
+        assert_eq!(keys(&json!({ "distinct": 0 })), "");
+        let some = json!({
+            "distinct": 40, "seen_once_ratio": 0.25, "top": [{ "key": "/hot", "share": 0.5 }, { "key": "/b", "share": 0.1 }],
+            "moved_ratio": 0.3, "displaced": { "down": 0.1, "ramp": 0.05 }, "warning": "few",
+        });
+        assert_eq!(
+            keys(&some),
+            "keys: 40 distinct, 25.0% seen once, hottest /hot (50.0%), 30.0% moved by the last change, \
+             15.0% away from their owner\nwarning: few\n"
+        );
     }
 
     #[test]

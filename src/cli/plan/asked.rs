@@ -1,5 +1,6 @@
 //! One thing that was asked for, as a source of keys tells it.
 
+use crate::pool::plan::Literal;
 use crate::template::{Facts, Key, Keyed, Need};
 
 /// A key or a request, and how often it was asked for.
@@ -10,8 +11,8 @@ pub(super) struct Asked<'a> {
 
 /// What is known of it.
 pub(super) enum What<'a> {
-    /// What was hashed, and nothing else.
-    Key(&'a [u8]),
+    /// What was hashed, and nothing else; in this pool, or in all.
+    Key(Literal<'a>, Option<&'a str>),
     /// The request.
     Request(Seen<'a>),
 }
@@ -24,7 +25,7 @@ pub(super) struct Seen<'a> {
     /// The pool it went to, when that was written down.
     pub(super) pool: Option<&'a str>,
     /// What was hashed, when that was written down.
-    pub(super) key: Option<&'a [u8]>,
+    pub(super) key: Option<Literal<'a>>,
 }
 
 /// What is done with everything a source tells.
@@ -33,7 +34,7 @@ pub(super) type Take<'t> = dyn FnMut(&Asked<'_>) + 't;
 impl<'a> Asked<'a> {
     /// One request for this key.
     pub(super) fn key(key: &'a [u8]) -> Self {
-        Self { what: What::Key(key), requests: 1 }
+        Self { what: What::Key(Literal::Key(key), None), requests: 1 }
     }
 
     /// This request, once.

@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
+use super::control::Target;
 use super::{Exit, Usage, print, well};
+use crate::admin::Sampled;
 use crate::config::written::Written as _;
 use crate::config::{self, Loaded, units::Percent};
 use crate::pool::cause::causes;
@@ -33,13 +35,16 @@ use source::{Source, Text};
 
 /// Say what a change of the file would move, from whom to whom, and why
 ///
-/// Keys come from a file, from an access log, or are made up when neither is named. Exit code 3: `guard.max_moved`
-/// would refuse the change.
+/// Between two files keys come from a file, from an access log, or are made up when neither is named. Without --from the
+/// running gateway is asked for what it serves and for a sample of its recent keys. Exit code 3: `guard.max_moved` would
+/// refuse the change.
 #[derive(clap::Args)]
 pub(super) struct Plan {
-    /// The configuration before
+    #[command(flatten)]
+    target: Target,
+    /// The configuration before; left out: what the running gateway serves
     #[arg(long, value_name = "FILE")]
-    from: PathBuf,
+    from: Option<PathBuf>,
     /// The configuration after
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
@@ -85,8 +90,8 @@ impl Side {
 
 impl Plan {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let sides = [Side::read(&self.from)?, Side::read(&self.to)?];
-        let report = self.report(&sides, &self.source()?, &mut Progress::new())?;
+        let sides = self.sides()?;
+        let report = self.report(&sides, &self.source(&sides)?, &mut Progress::new())?;
         if self.json {
             print(&format!("{}\n", serde_json::to_string(&report)?))?;
         } else {
@@ -95,20 +100,43 @@ impl Plan {
         Ok(if report.refused { Exit::Refused } else { Exit::Done })
     }
 
-    fn source(&self) -> anyhow::Result<Source> {
+    fn sides(&self) -> anyhow::Result<[Side; 2]> {
+        let before = match &self.from {
+            Some(from) => Side::read(from)?,
+            None => {
+                let text = self.target.get("/config")?;
+                let (loaded, snapshot) = config::parse_with("the running configuration", &text, well::snapshot)?;
+                Side { loaded, snapshot }
+            }
+        };
+        Ok([before, Side::read(&self.to)?])
+    }
+
+    /// The keys: of a file, of a log, of the gateway, or of nobody.
+    fn source(&self, sides: &[Side; 2]) -> anyhow::Result<Source> {
         Ok(match (&self.keys, &self.access_log) {
             (Some(keys), _) => Source::Keys(Text::of(keys)?),
             (None, Some(log)) => {
                 let shape = Shape::of(self.log_format.as_deref(), self.host.as_deref())?;
                 Source::AccessLog(Text::of(log)?, shape)
             }
-            (None, None) => Source::Generated,
+            (None, None) if self.from.is_some() => Source::Generated,
+            (None, None) => {
+                let pools = sides[0].snapshot.upstreams().iter().map(|upstream| &**upstream.pool.name());
+                let wanted = pools.filter(|name| self.pool.as_ref().is_none_or(|pool| pool == name));
+                let samples = wanted.map(|name| self.target.get_json::<Sampled>(&Sampled::target(name)));
+                let pools = samples.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flat_map(|sample| sample.pools);
+                Source::Sample(Sampled { pools: pools.collect() })
+            }
         })
     }
 
     fn report(&self, sides: &[Side; 2], source: &Source, progress: &mut Progress) -> anyhow::Result<Report> {
         let [before, after] = [&sides[0].snapshot, &sides[1].snapshot];
         let mut replay = Replay::new(before, after, self.pool.as_deref());
+        if let Source::Sample(sampled) = source {
+            sampled.pools.iter().for_each(|(pool, sample)| replay.thinned(pool, sample.one_of));
+        }
         if let Some(pool) = &self.pool
             && replay.pools().is_empty()
         {

@@ -7,7 +7,7 @@ use http::Method;
 
 use super::arguments::Arguments;
 use super::asked::{Asked, Seen, What};
-use crate::pool::plan::Planner;
+use crate::pool::plan::{Literal, Planner};
 use crate::routing;
 use crate::snapshot::{Snapshot, Upstream};
 use crate::template::{Facts, Keyed, path};
@@ -68,8 +68,10 @@ impl<'s> Replay<'s> {
     /// Places what was asked for.
     pub(super) fn take(&mut self, asked: &Asked<'_>) {
         match &asked.what {
-            What::Key(b"") => self.pools.iter_mut().for_each(|pool| pool.planner.spread(asked.requests)),
-            What::Key(key) => self.pools.iter_mut().for_each(|pool| pool.planner.literal(key, asked.requests)),
+            What::Key(key, pool) => {
+                let wanted = |one: &&mut OnePool<'_>| pool.is_none_or(|pool| pool == one.name);
+                self.pools.iter_mut().filter(wanted).for_each(|pool| pool.literal(*key, asked.requests));
+            }
             What::Request(seen) => self.request(seen, asked.requests),
         }
     }
@@ -116,6 +118,12 @@ impl<'s> Replay<'s> {
         [old, if self.same_routes { old } else { routed(after, &seen.facts) }]
     }
 
+    /// Of this pool only one of so many keys is told.
+    pub(super) fn thinned(&mut self, pool: &str, one_of: u64) {
+        let found = self.by_name.get(pool).and_then(|number| self.pools.get_mut(*number));
+        found.into_iter().for_each(|pool| pool.planner.thinned(one_of));
+    }
+
     /// The pools, when all is told.
     pub(super) fn pools(&self) -> &[OnePool<'s>] {
         &self.pools
@@ -128,6 +136,13 @@ impl<'s> Replay<'s> {
 }
 
 impl OnePool<'_> {
+    fn literal(&mut self, key: Literal<'_>, requests: u64) {
+        match key {
+            Literal::Key(b"") => self.planner.spread(requests),
+            key => self.planner.literal(key, requests),
+        }
+    }
+
     /// `false`: the source does not tell enough.
     fn take(&mut self, seen: &Seen<'_>, requests: u64) -> bool {
         let [Some(old), new] = self.planner.keys() else {
@@ -156,7 +171,7 @@ impl OnePool<'_> {
         match new.and_then(|new| seen.make(new, &mut self.after)) {
             Some(Keyed::Key) => self.planner.key(&self.before, &self.after, requests),
             // It will go anywhere, or nobody knows where.
-            _ => self.planner.literal(&self.before, requests),
+            _ => self.planner.literal(Literal::Key(&self.before), requests),
         }
         true
     }

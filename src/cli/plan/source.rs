@@ -4,16 +4,19 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use http::HeaderMap;
 
-use super::asked::{Asked, Seen, Take};
+use super::asked::{Asked, Seen, Take, What};
 use super::log_line::Shape;
 use super::progress::Progress;
+use crate::admin::{Sampled, SampledKey};
 use crate::cli::request::{Request, Wrong};
-use crate::template::Need;
+use crate::pool::plan::Literal;
+use crate::template::{Facts, Need};
 
 /// Keys that are made up: chance adds less than 0.3 points either way, 19 times of 20.
 const MADE_UP: u32 = 100_000;
@@ -26,6 +29,8 @@ pub(super) enum Source {
     Keys(Text),
     /// One request a line.
     AccessLog(Text, Shape),
+    /// What the running gateway was asked for lately.
+    Sample(Sampled),
 }
 
 /// Lines, to be read more than once.
@@ -100,6 +105,7 @@ impl Source {
             Self::Generated => "generated",
             Self::Keys(_) => "keys",
             Self::AccessLog(..) => "access_log",
+            Self::Sample(_) => "sample",
         }
     }
 
@@ -112,6 +118,13 @@ impl Source {
             }
             Self::Keys(text) => text.each(progress, |line| key_or_url(line, take))?,
             Self::AccessLog(text, shape) => text.each(progress, |line| shape.tell(line, take))?,
+            Self::Sample(sampled) => {
+                sampled
+                    .pools
+                    .iter()
+                    .for_each(|(pool, sample)| sample.keys.iter().for_each(|key| lately(pool, key, take)));
+                Skipped::default()
+            }
         };
         progress.end();
         Ok(skipped)
@@ -124,6 +137,28 @@ fn generated(take: &mut Take<'_>) {
     for _ in 0..MADE_UP {
         take(&Asked::key(format!("{:016x}", random.u64(..)).as_bytes()));
     }
+}
+
+/// A key of the running gateway's sample.
+fn lately(pool: &str, key: &SampledKey, take: &mut Take<'_>) {
+    let literal = Literal::Hash(key.hash);
+    let Some([host, target]) = key.url() else {
+        return take(&Asked { what: What::Key(literal, Some(pool)), requests: key.requests });
+    };
+    let (host, headers) = (String::from_utf8_lossy(&host), HeaderMap::new());
+    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let facts = Facts {
+        method: "GET",
+        scheme: "http",
+        host: &host,
+        host_port: &host,
+        target: &target,
+        headers: &headers,
+        client_ip: nobody.ip(),
+        peer: nobody,
+    };
+    let seen = Seen { facts, knows: &|_| false, pool: Some(pool), key: Some(literal) };
+    take(&Asked { what: What::Request(seen), requests: key.requests });
 }
 
 /// A line that begins with `http://` or `https://` is a request; everything else is what is hashed, byte for byte.
@@ -147,14 +182,14 @@ fn key_or_url(line: &[u8], take: &mut Take<'_>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked::What;
     use super::*;
 
     fn told(source: &Source) -> (Vec<String>, Skipped) {
         let mut told = Vec::new();
         let skipped = source.each(&mut Progress::silent(), &mut |asked| {
             told.push(match &asked.what {
-                What::Key(key) => String::from_utf8_lossy(key).into_owned(),
+                What::Key(Literal::Key(key), _) => String::from_utf8_lossy(key).into_owned(),
+                What::Key(Literal::Hash(hash), pool) => format!("{hash} in {pool:?}"),
                 What::Request(seen) => {
                     format!("{} {}", seen.facts.host_port, String::from_utf8_lossy(seen.facts.target))
                 }
@@ -178,6 +213,18 @@ mod tests {
         let (one, other) = (told(&Source::Generated).0, told(&Source::Generated).0);
         assert_eq!(one.len(), 100_000);
         assert!(one == other);
+    }
+
+    #[test]
+    fn the_sample_of_the_running_gateway_is_told_by_pool() {
+        let key = |hash, url: Option<(&str, &str)>| SampledKey {
+            hash,
+            requests: 2,
+            url: url.map(|(host, target)| (host.to_owned(), target.to_owned())),
+        };
+        let keys = vec![key(7, Some(("h", "/a?b"))), key(8, None)];
+        let pools = [("p".to_owned(), crate::admin::PoolSample { one_of: 4, keys })].into_iter().collect();
+        assert_eq!(told(&Source::Sample(Sampled { pools })).0, ["h /a?b", "8 in Some(\"p\")"]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ fn planned(before: &str, after: &str, more: &[&str], input: &str) -> (Value, Str
     let input = write("input", input);
     let more: Vec<&str> = more.iter().map(|word| if *word == "INPUT" { input.as_str() } else { word }).collect();
     let plan = Line::try_parse_from([&["plan", "--from", &from, "--to", &to], &more[..]].concat()).unwrap().plan;
-    let sides = [&plan.from, &plan.to].map(|path| Side::read(path).unwrap_or_else(|error| panic!("{error:#}")));
-    let report = plan.report(&sides, &plan.source().unwrap(), &mut Progress::silent()).unwrap();
+    let sides = plan.sides().unwrap_or_else(|error| panic!("{error:#}"));
+    let report = plan.report(&sides, &plan.source(&sides).unwrap(), &mut Progress::silent()).unwrap();
     (serde_json::to_value(&report).unwrap(), table::show(&report, false))
 }
 

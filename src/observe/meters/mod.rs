@@ -196,14 +196,35 @@ mod tests {
         pool.retried("connect");
         pool.suppressed("budget");
         let states = [("up", 2), ("down", 1)];
-        pool.show(&PoolView { states: &states, short: false, fingerprint: "aa", moved: 0.0 });
-        pool.show(&PoolView { states: &states, short: true, fingerprint: "bb", moved: 0.25 });
+        let view = PoolView {
+            states: &states,
+            short: false,
+            fingerprint: "aa",
+            moved: 0.0,
+            observed: 0.0,
+            away: &[("down", 0.5), ("ramp", 0.0)],
+        };
+        pool.show(&view);
+        pool.show(&PoolView { short: true, fingerprint: "bb", moved: 0.25, observed: 0.2, ..view });
         assert_eq!(
             lines(&metrics, "ring_info"),
             ["moorgate_ring_info{pool=\"p\",fingerprint=\"bb\",generation=\"1\"} 1"]
         );
         assert_eq!(lines(&metrics, "moorgate_pool_short"), ["moorgate_pool_short{pool=\"p\"} 1"]);
-        assert_eq!(lines(&metrics, "keys_moved"), ["moorgate_keys_moved_ratio{pool=\"p\",kind=\"planned\"} 0.25"]);
+        assert_eq!(
+            lines(&metrics, "keys_moved"),
+            [
+                "moorgate_keys_moved_ratio{pool=\"p\",kind=\"observed\"} 0.2",
+                "moorgate_keys_moved_ratio{pool=\"p\",kind=\"planned\"} 0.25",
+            ]
+        );
+        assert_eq!(
+            lines(&metrics, "keys_displaced"),
+            [
+                "moorgate_keys_displaced_ratio{pool=\"p\",reason=\"down\"} 0.5",
+                "moorgate_keys_displaced_ratio{pool=\"p\",reason=\"ramp\"} 0",
+            ]
+        );
         drop(pool);
         assert_eq!(lines(&metrics, "pool=\"p\""), [""; 0]);
     }

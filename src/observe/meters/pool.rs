@@ -29,6 +29,7 @@ pub struct PoolMeters {
 struct Shown {
     fingerprint: String,
     states: BTreeSet<&'static str>,
+    away: BTreeSet<&'static str>,
 }
 
 /// What a pool is like at the moment it is looked at.
@@ -42,6 +43,10 @@ pub struct PoolView<'a> {
     pub fingerprint: &'a str,
     /// The part of the circle that changed its owner by the last change.
     pub moved: f64,
+    /// The part of the keys seen before and after it that did.
+    pub observed: f64,
+    /// The part of the recent keys that is away from its owner, by why.
+    pub away: &'a [(&'static str, f64)],
 }
 
 impl PoolMeters {
@@ -76,7 +81,13 @@ impl PoolMeters {
             all.origins.with(&[pool, state]).set(level(*count));
         }
         all.pool_short.with(&[pool]).set(view.short.into());
-        all.keys_moved.with(&[pool, "planned"]).set(view.moved);
+        for (kind, moved) in [("planned", view.moved), ("observed", view.observed)] {
+            all.keys_moved.with(&[pool, kind]).set(moved);
+        }
+        for (reason, ratio) in view.away {
+            shown.away.insert(reason);
+            all.keys_displaced.with(&[pool, reason]).set(*ratio);
+        }
     }
 }
 
@@ -93,7 +104,8 @@ impl Drop for PoolMeters {
             shown.states.iter().for_each(|state| all.origins.remove(&[pool, state]));
             all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
             all.pool_short.remove(&[pool]);
-            all.keys_moved.remove(&[pool, "planned"]);
+            ["planned", "observed"].iter().for_each(|kind| all.keys_moved.remove(&[pool, kind]));
+            shown.away.iter().for_each(|reason| all.keys_displaced.remove(&[pool, reason]));
         });
     }
 }
