@@ -11,17 +11,19 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::Snapshot;
 
 /// The samples that were asked for, by pool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
     /// By name.
     pub pools: IndexMap<String, PoolSample>,
 }
 
 /// The sample of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolSample {
     /// One of so many keys is here.
     pub one_of: u64,
+    /// The part of the recent answers that came from the origins' caches; null when that is not known.
+    pub hit_ratio: Option<f64>,
     /// The keys.
     pub keys: Vec<SampledKey>,
 }
@@ -48,7 +50,10 @@ impl Sampled {
                 requests: kept.requests,
                 url: kept.url.map(|url| (told(&url.host), told(&url.target))),
             };
-            (one.tail.name.to_string(), PoolSample { one_of, keys: kept.into_iter().map(key).collect() })
+            (
+                one.tail.name.to_string(),
+                PoolSample { one_of, hit_ratio: one.hit_ratio(now), keys: kept.into_iter().map(key).collect() },
+            )
         };
         Self { pools: wanted.map(sample).collect() }
     }

@@ -44,6 +44,8 @@ pub struct PoolStatus {
     pub ring: RingStatus,
     /// What it is asked for lately.
     pub keys: KeysStatus,
+    /// What its origins say of their own caches; null when nobody looks, see `cache_status`.
+    pub cache: Option<CacheStatus>,
     /// What happens when all are out: `keep` or `fail`.
     pub panic: &'static str,
     /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
@@ -77,6 +79,15 @@ pub struct KeysStatus {
     pub displaced: IndexMap<&'static str, f64>,
     /// What is wrong with them; null when nothing is.
     pub warning: Option<String>,
+}
+
+/// The caches of a pool's origins.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct CacheStatus {
+    /// The part of the recent answers that came from them; null without any.
+    pub hit_ratio: Option<f64>,
+    /// The same just before the placement last changed; null when it did not, or it was not known.
+    pub hit_ratio_before: Option<f64>,
 }
 
 /// A hot key.
@@ -113,6 +124,8 @@ pub struct OriginStatus {
     pub requests: u64,
     /// Failed tries among the recent ones; null without any.
     pub error_ratio: Option<f64>,
+    /// Recent answers from its own cache, as it says; null when it says nothing.
+    pub hit_ratio: Option<f64>,
     /// Median time of recent answers in seconds; null without any.
     pub p50: Option<f64>,
     /// The time 99 of 100 recent answers stayed below.

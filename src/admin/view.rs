@@ -6,7 +6,8 @@ use std::time::Instant;
 use indexmap::IndexMap;
 
 use super::status::{
-    ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status, WeightStatus,
+    CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status,
+    WeightStatus,
 };
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
@@ -87,6 +88,10 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
         algorithm: upstream.pool.algorithm(),
         key: upstream.pool.key().map(|key| key.text().to_owned()),
         keys: keys(upstream, now),
+        cache: upstream
+            .cache
+            .as_ref()
+            .map(|_| CacheStatus { hit_ratio: upstream.hit_ratio(now), hit_ratio_before: upstream.hit_ratio_before }),
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
@@ -152,6 +157,7 @@ fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
         in_flight: origin.in_flight() as u64,
         requests: origin.tally().attempts(),
         error_ratio: recent.error_ratio,
+        hit_ratio: (recent.lookups > 0).then(|| recent.hits as f64 / recent.lookups as f64),
         p50: recent.p50.map(|time| time.as_secs_f64()),
         p99: recent.p99.map(|time| time.as_secs_f64()),
         last_probe: report.last_probe.map(|(grade, at)| ProbeStatus {
@@ -234,7 +240,7 @@ pools:
             json!({
                 "state": "up", "why": "assumed up: not probed yet", "backup": false, "address": "10.0.0.2:80",
                 "weight": { "configured": 3, "effective": 3.0 }, "share": null, "in_flight": 0, "requests": 0,
-                "error_ratio": null, "p50": null, "p99": null, "last_probe": null,
+                "error_ratio": null, "hit_ratio": null, "p50": null, "p99": null, "last_probe": null,
             })
         );
     }

@@ -3,6 +3,7 @@
 mod address;
 mod args;
 mod balance;
+mod cache_status;
 mod check;
 pub mod default;
 mod each;

@@ -12,6 +12,7 @@ use super::written::{Written, choices, unknown_word, written};
 
 pub use super::args::Args;
 pub use super::balance::{Algorithm, Balance, OnMissing};
+pub use super::cache_status::CacheHeader;
 pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
@@ -37,6 +38,8 @@ pub struct Pool {
     pub timeouts: Timeouts,
     /// Connections to the origins.
     pub connections: Connections,
+    /// The header in which origins tell hit or miss of their caches.
+    pub cache_status: Off<CacheHeader>,
     /// Retries as a share of first attempts.
     pub retry_budget: RetryBudget,
     /// Probes, and what follows from them.

@@ -41,6 +41,7 @@ pub(super) struct All {
     pub(super) requests: Family<Counter>,
     pub(super) request_duration: Family<Histogram>,
     pub(super) attempts: Family<Counter>,
+    pub(super) origin_cache: Family<Counter>,
     pub(super) attempt_duration: Family<Histogram>,
     pub(super) connect_duration: Family<Histogram>,
     pub(super) retries: Family<Counter>,
@@ -221,6 +222,11 @@ impl All {
                 "moorgate_attempts_total",
                 "Tries at an origin, by how they ended: ok, status (thrown away for another try) or an error class.",
                 &["pool", "origin", "outcome"],
+            )?,
+            origin_cache: book.family(
+                "moorgate_origin_cache_total",
+                "Answers of an origin by what it said of its own cache.",
+                &["pool", "origin", "result"],
             )?,
             attempt_duration: book.add(Named {
                 name: "moorgate_attempt_duration_seconds",

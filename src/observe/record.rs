@@ -60,6 +60,8 @@ pub struct Attempt<'a> {
     pub reused: bool,
     /// `ok`, `status` (the answer was thrown away for another try) or an error class.
     pub outcome: &'static str,
+    /// `hit`, `miss` or `other`: what the origin said of its own cache.
+    pub cache: Option<&'static str>,
 }
 
 /// Where an origin was reached.

@@ -27,6 +27,8 @@ pub struct Lease {
     key: u32,
     began: Instant,
     answer: Option<(u16, Instant)>,
+    /// Did the answer come from the origin's own cache?
+    hit: Option<bool>,
 }
 
 /// How an attempt ended.
@@ -77,7 +79,7 @@ impl Drop for Slot {
 impl Lease {
     pub(super) fn new(pick: Pick, now: Instant) -> Self {
         let Pick { origin, endpoint, pass, balancer, key, .. } = pick;
-        Self { origin, endpoint, pass, balancer, key, began: now, answer: None }
+        Self { origin, endpoint, pass, balancer, key, began: now, answer: None, hit: None }
     }
 
     /// The origin.
@@ -122,6 +124,11 @@ impl Lease {
         }
     }
 
+    /// The answer came from the origin's own cache, or did not though it might have.
+    pub fn looked_up(&mut self, hit: bool) {
+        self.hit = Some(hit);
+    }
+
     /// The attempt ended.
     pub fn finish(mut self, outcome: Outcome, now: Instant) {
         let (error, failed) = match outcome {
@@ -142,7 +149,7 @@ impl Lease {
             self.origin.load().failed(now);
         }
         let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
-        self.origin.tally().record(error, took, now);
+        self.origin.tally().record(error, took, self.hit, now);
     }
 
     /// What traffic says about the origin's health: rule H2.

@@ -436,6 +436,7 @@ mod tests {
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
             guard: Off::Off,
+            cache_status: Off::Off,
         }
     }
 

@@ -35,6 +35,10 @@ pub struct Summary {
     pub p50: Option<Duration>,
     /// All but one in a hundred answers took no longer to their header.
     pub p99: Option<Duration>,
+    /// Answers that came from the origin's own cache.
+    pub hits: u64,
+    /// Those that did, or might have.
+    pub lookups: u64,
 }
 
 impl Tally {
@@ -65,13 +69,14 @@ impl Tally {
         all.summary()
     }
 
-    /// An attempt ended; `took`: time to the answer's header, if one came.
-    pub(super) fn record(&self, error: bool, took: Option<Duration>, now: Instant) {
+    /// An attempt ended; `took`: time to the answer's header, if one came; `hit`: did it come from the origin's own
+    /// cache, as far as that is known?
+    pub(super) fn record(&self, error: bool, took: Option<Duration>, hit: Option<bool>, now: Instant) {
         self.attempts.fetch_add(1, Relaxed);
         self.errors.fetch_add(u64::from(error), Relaxed);
         if let Some(mut recent) = self.recent.try_lock() {
             recent.turn(now);
-            recent.this.record(error, took);
+            recent.this.record(error, took, hit);
         }
     }
 }
@@ -88,6 +93,8 @@ struct Recent {
 struct Span {
     attempts: u64,
     errors: u64,
+    hits: u64,
+    lookups: u64,
     /// Made with the first answer: an origin without traffic costs nothing.
     times: Option<Histogram<u32>>,
 }
@@ -108,6 +115,8 @@ impl Span {
     fn add(&mut self, other: &Self) {
         self.attempts += other.attempts;
         self.errors += other.errors;
+        self.hits += other.hits;
+        self.lookups += other.lookups;
         match (&mut self.times, &other.times) {
             // Equal bounds: adding cannot fail.
             (Some(times), Some(more)) => _ = times.add(more),
@@ -122,12 +131,21 @@ impl Span {
             Some(GRAIN * u32::try_from(times.value_at_quantile(q)).unwrap_or(u32::MAX))
         };
         let error_ratio = (self.attempts > 0).then(|| self.errors as f64 / self.attempts as f64);
-        Summary { attempts: self.attempts, error_ratio, p50: at(0.5), p99: at(0.99) }
+        Summary {
+            attempts: self.attempts,
+            error_ratio,
+            p50: at(0.5),
+            p99: at(0.99),
+            hits: self.hits,
+            lookups: self.lookups,
+        }
     }
 
-    fn record(&mut self, error: bool, took: Option<Duration>) {
+    fn record(&mut self, error: bool, took: Option<Duration>, hit: Option<bool>) {
         self.attempts += 1;
         self.errors += u64::from(error);
+        self.lookups += u64::from(hit.is_some());
+        self.hits += u64::from(hit == Some(true));
         let Some(took) = took else { return };
         // One digit: within 6 % at a kilobyte an origin.
         let new = || Histogram::new_with_max(LONGEST, 1).ok();
@@ -154,10 +172,10 @@ mod tests {
     fn summary_tells_ratio_median_and_tail() {
         let (tally, now) = (Tally::default(), Instant::now());
         for ms in (1..=99).chain(1..=99) {
-            tally.record(false, Some(Duration::from_millis(ms)), now);
+            tally.record(false, Some(Duration::from_millis(ms)), None, now);
         }
-        tally.record(true, Some(Duration::from_secs(2)), now);
-        tally.record(true, None, now);
+        tally.record(true, Some(Duration::from_secs(2)), None, now);
+        tally.record(true, None, None, now);
         let summary = tally.summary(now);
         assert_eq!(summary.error_ratio, Some(0.01));
         let (p50, p99) = (summary.p50.unwrap().as_millis(), summary.p99.unwrap().as_millis());
@@ -170,7 +188,7 @@ mod tests {
     fn several_are_summed_up_as_one() {
         let (tallies, now) = ([Tally::default(), Tally::default(), Tally::default()], Instant::now());
         for ms in 1..=100 {
-            tallies[ms % 2].record(ms == 100, Some(Duration::from_millis(ms as u64)), now);
+            tallies[ms % 2].record(ms == 100, Some(Duration::from_millis(ms as u64)), None, now);
         }
         let summary = Tally::summary_of(&tallies, now);
         assert_eq!((summary.attempts, summary.error_ratio), (100, Some(0.01)));
@@ -182,11 +200,13 @@ mod tests {
     #[test]
     fn recent_figures_are_forgotten_after_two_spans_and_totals_are_not() {
         let (tally, now) = (Tally::default(), Instant::now());
-        tally.record(true, Some(GRAIN), now);
+        tally.record(true, Some(GRAIN), Some(true), now);
+        assert_eq!((tally.summary(now).hits, tally.summary(now).lookups), (1, 1));
         assert_eq!(tally.summary(now + SPAN).error_ratio, Some(1.0));
         assert_eq!(tally.summary(now + SPAN * 2).error_ratio, None);
         assert_eq!(tally.attempts(), 1);
-        tally.record(false, Some(GRAIN), now + SPAN * 10);
+        tally.record(false, Some(GRAIN), Some(false), now + SPAN * 10);
+        assert_eq!(tally.summary(now + SPAN * 10).lookups, 1);
         assert_eq!(tally.summary(now + SPAN * 10).error_ratio, Some(0.0));
     }
 }

@@ -35,7 +35,7 @@ impl Trial {
             return;
         }
         let moved = self.moved_arcs.as_ref().is_none_or(|arcs| arcs.contain(hash));
-        if moved { &self.moved } else { &self.stayed }.record(error, took, now);
+        if moved { &self.moved } else { &self.stayed }.record(error, took, None, now);
     }
 
     /// The keys that moved, and those that stayed, of the last minute.

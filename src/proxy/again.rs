@@ -175,6 +175,7 @@ impl Attempt {
             response_time: std::time::Duration::ZERO,
             reused: false,
             outcome: "",
+            cache: None,
         }
     }
 

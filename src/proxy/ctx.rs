@@ -93,6 +93,8 @@ pub(super) struct Attempt {
     pub(super) reused: bool,
     /// Empty while it runs.
     pub(super) outcome: &'static str,
+    /// What the origin said of its own cache.
+    pub(super) cache: Option<&'static str>,
 }
 
 impl Ctx {

@@ -27,6 +27,7 @@ use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
 use crate::template::Keyed;
+use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
 
 /// Streams on one HTTP/2 connection to an origin at most.
@@ -177,6 +178,7 @@ impl Gateway {
         if let Some(attempt) = ctx.attempt() {
             attempt.status = Some(status);
         }
+        cached(&head.headers, ctx);
         self.unwanted(session, status, ctx, now)?;
         headers::towards_client(head);
         if streams(&head.headers) || reject::switches_protocol(head.status) {
@@ -187,6 +189,19 @@ impl Gateway {
             }
         }
         Ok(())
+    }
+}
+
+/// What the origin says of its own cache.
+fn cached(headers: &HeaderMap, ctx: &mut Ctx) {
+    let said = ctx.target().and_then(|(_, upstream)| upstream.cache.as_ref()?.read(headers));
+    let (Some(said), Some(running)) = (said, ctx.running.as_mut()) else { return };
+    if said != Cached::Other {
+        running.lease.looked_up(said == Cached::Hit);
+    }
+    if let Some(attempt) = ctx.attempt() {
+        attempt.cache = Some(said.as_str());
+        attempt.meters.cached(said.as_str());
     }
 }
 

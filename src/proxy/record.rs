@@ -131,6 +131,7 @@ fn shown(attempt: &Attempt) -> observe::Attempt<'_> {
         response_time: attempt.response_time,
         reused: attempt.reused,
         outcome: attempt.outcome,
+        cache: attempt.cache,
     }
 }
 

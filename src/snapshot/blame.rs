@@ -104,7 +104,7 @@ mod tests {
 
     fn fare(attempts: u64, error_ratio: f64, p99: u64) -> Summary {
         let p99 = Some(Duration::from_millis(p99));
-        Summary { attempts, error_ratio: Some(error_ratio), p50: p99, p99 }
+        Summary { attempts, error_ratio: Some(error_ratio), p50: p99, p99, ..Summary::default() }
     }
 
     fn word(before: Summary, moved: Summary, stayed: Summary) -> &'static str {

@@ -8,25 +8,23 @@
 pub mod blame;
 pub mod guard;
 mod store;
+mod upstream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::HeaderValue;
-
-use crate::balance;
 use crate::config::units::Off;
-use crate::config::{self, Complaint, Config, Loaded, process, route};
+use crate::config::{Complaint, Config, Loaded, process, route};
 use crate::observe::access_log::Format;
-use crate::observe::{Metrics, OriginMeters, PoolMeters, RouteMeters, Sample, SnapshotAlive};
+use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
 use crate::pool::{Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
-use crate::traffic::headers::host_towards;
 use crate::traffic::{Access, Forwarding, Limits};
 
 pub use store::Store;
+pub use upstream::{PoolTail, Upstream};
 
 /// The compiled configuration.
 pub struct Snapshot {
@@ -93,35 +91,6 @@ pub struct RouteTail {
     pub name: Arc<str>,
     /// Its counters.
     pub meters: Arc<RouteMeters>,
-}
-
-/// A compiled pool with its counters.
-pub struct Upstream {
-    /// The pool.
-    pub pool: Pool,
-    /// What outlives the snapshot in a request.
-    pub tail: Arc<PoolTail>,
-    /// Counters of its members, by their number.
-    pub meters: Vec<Arc<OriginMeters>>,
-    /// The Host its members see, by their number; `None`: the client's.
-    pub hosts: Vec<Option<HeaderValue>>,
-    /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
-    /// did, 1 when key, arguments or `on_missing` changed.
-    pub moved: f64,
-}
-
-/// What a request keeps of its pool once its answer has begun.
-pub struct PoolTail {
-    /// The pool's name.
-    pub name: Arc<str>,
-    /// The fingerprint of its configured ring.
-    pub fingerprint: Arc<str>,
-    /// Its counters.
-    pub meters: Arc<PoolMeters>,
-    /// How keys that moved fare, while the change that moved them may go back.
-    pub trial: Option<Trial>,
-    /// The keys it is asked for.
-    pub sample: Arc<Sample>,
 }
 
 impl Snapshot {
@@ -289,8 +258,8 @@ impl Parts {
                 None => Pool::compile(name, written, before.map(|before| &before.pool), now),
             };
             match compiled {
-                Ok(pool) => match hosts(written) {
-                    Ok(hosts) => pools.push(Upstream::new(pool, hosts, before, metrics, now)),
+                Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {
+                    Ok(upstream) => pools.push(upstream),
                     Err(found) => complaints.push(under(name, found)),
                 },
                 Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),
@@ -308,27 +277,6 @@ impl Parts {
     }
 }
 
-impl Upstream {
-    fn new(
-        pool: Pool,
-        hosts: Vec<Option<HeaderValue>>,
-        before: Option<&Self>,
-        metrics: &Metrics,
-        now: Instant,
-    ) -> Self {
-        let name = pool.name();
-        let fingerprint = match before {
-            Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
-            _ => Arc::from(pool.fingerprint()),
-        };
-        let moved = before.map_or(0.0, |before| moved(before, &pool));
-        let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
-        let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
-        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), sample, trial: None };
-        Self { tail: Arc::new(tail), meters, hosts, moved, pool }
-    }
-}
-
 /// What is wrong with the lines of the access log. They are of the process, but only a template can tell.
 fn access_log(written: &process::Process) -> Option<Complaint> {
     let log = written.access_log.on()?;
@@ -339,21 +287,6 @@ fn access_log(written: &process::Process) -> Option<Complaint> {
 fn under(name: &str, mut complaint: Complaint) -> Complaint {
     complaint.path = format!("pools.{name}.{}", complaint.path);
     complaint
-}
-
-/// The Host each origin sees.
-fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> {
-    let hosts = written.origins.iter().map(|origin| host_towards(&written.host, &origin.address));
-    hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
-}
-
-/// Share of the circle that changed its owner with the last change of placement: this one, if it is one.
-fn moved(before: &Upstream, after: &Pool) -> f64 {
-    match &before.pool {
-        pool if pool.fingerprint() == after.fingerprint() => before.moved,
-        pool if pool.keys_as(after) => balance::moved(pool.ring(), after.ring()).ratio,
-        _ => 1.0,
-    }
 }
 
 impl Route {
@@ -403,6 +336,7 @@ impl ClientLimits {
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
     use super::*;
+    use crate::config;
 
     /// The snapshot of a pool `p` of these origins, with further keys.
     fn snapshot(origins: &str, more: &str, previous: Option<&Snapshot>) -> Snapshot {

@@ -30,6 +30,7 @@ mod log_in_nobody_s_way;
 mod offline;
 mod on_record;
 mod order_of_a_pick;
+mod origin_caches;
 mod origin_does_as_told;
 mod origins_fail;
 mod placement;

@@ -56,6 +56,7 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
             percent(pool["ring"]["moved_ratio"].as_f64()),
         );
         out.push_str(&keys(&pool["keys"]));
+        out.push_str(&caches(&pool["cache"]));
         out.push_str(&origins(pool, colour));
     }
     out
@@ -105,6 +106,15 @@ fn keys(keys: &Value) -> String {
     }
     let warning = keys["warning"].as_str().map_or(String::new(), |warning| format!("warning: {warning}\n"));
     format!("{line}\n{warning}")
+}
+
+/// What the origins say of their caches, if anybody looks.
+fn caches(cache: &Value) -> String {
+    let Some(now) = cache["hit_ratio"].as_f64() else { return String::new() };
+    let before = cache["hit_ratio_before"].as_f64();
+    let before =
+        before.map_or_else(String::new, |before| format!(", {} before the last change", percent(Some(before))));
+    format!("caches of the origins: {} hits{before}\n", percent(Some(now)))
 }
 
 fn origins(pool: &Value, colour: bool) -> String {
@@ -310,6 +320,17 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
             keys(&some),
             "keys: 40 distinct, 25.0% seen once, hottest /hot (50.0%), 30.0% moved by the last change, \
              15.0% away from their owner\nwarning: few\n"
+        );
+    }
+
+    #[test]
+    fn caches_are_told_before_and_after_a_change() {
+        assert_eq!(caches(&Value::Null), "");
+        let said = caches(&json!({ "hit_ratio": 0.61, "hit_ratio_before": 0.9 }));
+        assert_eq!(said, "caches of the origins: 61.0% hits, 90.0% before the last change\n");
+        assert_eq!(
+            caches(&json!({ "hit_ratio": 1.0, "hit_ratio_before": null })),
+            "caches of the origins: 100.0% hits\n"
         );
     }
 

@@ -63,7 +63,8 @@ pub(super) struct Plan {
     /// This pool alone
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// How many requests hit the origins' caches now, to say what the change costs behind them
+    /// How many requests hit the origins' caches now, to say what the change costs behind them; the running gateway
+    /// knows it by itself where `cache_status` is set
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     hit_ratio: Option<f64>,
     /// One JSON object
@@ -181,10 +182,10 @@ impl Plan {
         if let [Some(old), Some(new)] = sections {
             found.extend(causes(old, new).into_iter().map(CauseReport::from));
         }
-        let judgement = guard::judge(&before.snapshot, &after.snapshot, pool.name);
+        let (name, judgement) = (pool.name, guard::judge(&before.snapshot, &after.snapshot, pool.name));
         let alike = pool.planner.alike();
         let report = PoolReport::new(&pool.planner.finish(), alike, judgement, found);
-        match self.hit_ratio {
+        match self.hit_ratio.or_else(|| source.hit_ratio(name)) {
             Some(hit_ratio) => report.with_hit_ratio(hit_ratio, !matches!(source, Source::Generated)),
             None => report,
         }

@@ -109,6 +109,14 @@ impl Source {
         }
     }
 
+    /// The part of a pool's requests that its origins answered from their caches, if anybody knows.
+    pub(super) fn hit_ratio(&self, pool: &str) -> Option<f64> {
+        match self {
+            Self::Sample(sampled) => sampled.pools.get(pool)?.hit_ratio,
+            _ => None,
+        }
+    }
+
     /// Tells everything that was asked for, in order.
     pub(super) fn each(&self, progress: &mut Progress, take: &mut Take<'_>) -> anyhow::Result<Skipped> {
         let skipped = match self {
@@ -223,8 +231,15 @@ mod tests {
             url: url.map(|(host, target)| (host.to_owned(), target.to_owned())),
         };
         let keys = vec![key(7, Some(("h", "/a?b"))), key(8, None)];
-        let pools = [("p".to_owned(), crate::admin::PoolSample { one_of: 4, keys })].into_iter().collect();
-        assert_eq!(told(&Source::Sample(Sampled { pools })).0, ["h /a?b", "8 in Some(\"p\")"]);
+        let pools = [("p".to_owned(), crate::admin::PoolSample { one_of: 4, hit_ratio: Some(0.9), keys })]
+            .into_iter()
+            .collect();
+        let source = Source::Sample(Sampled { pools });
+        assert_eq!(told(&source).0, ["h /a?b", "8 in Some(\"p\")"]);
+        assert_eq!(
+            (source.hit_ratio("p"), source.hit_ratio("q"), Source::Generated.hit_ratio("p")),
+            (Some(0.9), None, None)
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn attempts(attempts: &[Attempt<'_>], out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"reused\":");
         out.extend_from_slice(if attempt.reused { b"true" } else { b"false" });
         field(b",\"outcome\":", attempt.outcome.as_bytes(), out);
-        perhaps(b",\"cache\":", None, out);
+        perhaps(b",\"cache\":", attempt.cache.map(str::as_bytes), out);
         out.push(b'}');
     }
     out.push(b']');
@@ -107,7 +107,7 @@ mod tests {
                 r#"{"origin":"a:80","status":null,"connect_time":null,"response_time":0.000100,"reused":false,"#,
                 r#""outcome":"connect_refused","cache":null},"#,
                 r#"{"origin":"b:80","status":200,"connect_time":0.000250,"response_time":0.011000,"reused":false,"#,
-                r#""outcome":"ok","cache":null}],"error":null,"limited":null}"#,
+                r#""outcome":"ok","cache":"hit"}],"error":null,"limited":null}"#,
             )
         );
     }

@@ -31,6 +31,7 @@ pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
         response_time: Duration::from_micros(100),
         reused: false,
         outcome: "connect_refused",
+        cache: None,
     };
     let second = Attempt {
         origin: "b:80",
@@ -39,6 +40,7 @@ pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
         connect_time: Some(Duration::from_micros(250)),
         response_time: Duration::from_millis(11),
         outcome: "ok",
+        cache: Some("hit"),
         ..first
     };
     let facts = Facts {

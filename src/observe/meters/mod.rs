@@ -90,6 +90,7 @@ mod tests {
             origin.reused();
             origin.probed("good");
             origin.ejected("refused");
+            origin.cached("hit");
             origin.show(&OriginView { up: true, ..OriginView::default() });
         }
         assert!(!lines(&metrics, "gone").is_empty());

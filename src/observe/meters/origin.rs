@@ -35,6 +35,9 @@ const OUTCOMES: &[&str] = &[
 /// What a probe can find.
 const PROBE_RESULTS: &[&str] = &["good", "overloaded", "bad", OTHER];
 
+/// What an origin says of its own cache.
+const CACHE_RESULTS: &[&str] = &["hit", "miss", OTHER];
+
 /// What a connection to an origin was.
 const CONNECTION_KINDS: &[&str] = &["opened", "reused"];
 
@@ -51,6 +54,7 @@ pub(in crate::observe) struct Counts {
     attempts: Words,
     connections: Words,
     probes: Words,
+    cache: Words,
     ejections: Mutex<BTreeSet<&'static str>>,
     gauges: OnceLock<OriginGauges>,
 }
@@ -108,6 +112,12 @@ impl OriginMeters {
         self.counts.connection("reused");
     }
 
+    /// It answered from its cache (`hit`), had to fetch (`miss`), or said something else.
+    pub fn cached(&self, result: &'static str) {
+        let Counts { all, name: [pool, origin], cache, .. } = &*self.counts;
+        cache.increment(result, |result| all.origin_cache.with(&[pool, origin, result]));
+    }
+
     /// A probe ended `good`, `overloaded` or `bad`.
     pub fn probed(&self, result: &'static str) {
         let Counts { all, name: [pool, origin], probes, .. } = &*self.counts;
@@ -142,6 +152,7 @@ impl Counts {
             attempts: Words::new(OUTCOMES),
             connections: Words::new(CONNECTION_KINDS),
             probes: Words::new(PROBE_RESULTS),
+            cache: Words::new(CACHE_RESULTS),
             ejections: Mutex::default(),
             gauges: OnceLock::new(),
         }
@@ -174,6 +185,7 @@ impl Drop for Counts {
             self.attempts.used().for_each(|outcome| all.attempts.remove(&[pool, origin, outcome]));
             self.connections.used().for_each(|kind| all.upstream_connections_total.remove(&[pool, origin, kind]));
             self.probes.used().for_each(|result| all.probes.remove(&[pool, origin, result]));
+            self.cache.used().for_each(|result| all.origin_cache.remove(&[pool, origin, result]));
             self.ejections.lock().iter().for_each(|reason| all.ejections.remove(&[pool, origin, reason]));
             all.origin_up.remove(&[pool, origin]);
             all.in_flight.remove(&[pool, origin]);

@@ -1,0 +1,94 @@
+//! A compiled pool as requests meet it: its origins, its counters, the Host they see, and where they tell of their caches.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::HeaderValue;
+
+use crate::balance;
+use crate::config::{self, Complaint};
+use crate::observe::{Metrics, OriginMeters, PoolMeters, Sample};
+use crate::pool::{Pool, Tally, Trial};
+use crate::traffic::CacheStatus;
+use crate::traffic::headers::host_towards;
+
+/// A compiled pool with its counters.
+pub struct Upstream {
+    /// The pool.
+    pub pool: Pool,
+    /// What outlives the snapshot in a request.
+    pub tail: Arc<PoolTail>,
+    /// Counters of its members, by their number.
+    pub meters: Vec<Arc<OriginMeters>>,
+    /// The Host its members see, by their number; `None`: the client's.
+    pub hosts: Vec<Option<HeaderValue>>,
+    /// Where its members say whether they had an answer.
+    pub cache: Option<CacheStatus>,
+    /// The part of their answers that came from their caches just before its placement last changed, if that is known.
+    pub hit_ratio_before: Option<f64>,
+    /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
+    /// did, 1 when key, arguments or `on_missing` changed.
+    pub moved: f64,
+}
+
+/// What a request keeps of its pool once its answer has begun.
+pub struct PoolTail {
+    /// The pool's name.
+    pub name: Arc<str>,
+    /// The fingerprint of its configured ring.
+    pub fingerprint: Arc<str>,
+    /// Its counters.
+    pub meters: Arc<PoolMeters>,
+    /// How keys that moved fare, while the change that moved them may go back.
+    pub trial: Option<Trial>,
+    /// The keys it is asked for.
+    pub sample: Arc<Sample>,
+}
+
+impl Upstream {
+    /// Of a compiled pool and its section; `before` is the same pool in the snapshot before.
+    pub(super) fn compile(
+        pool: Pool,
+        written: &config::Pool,
+        before: Option<&Self>,
+        metrics: &Metrics,
+        now: Instant,
+    ) -> Result<Self, Complaint> {
+        let name = pool.name();
+        let fingerprint = match before {
+            Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
+            _ => Arc::from(pool.fingerprint()),
+        };
+        let moved = before.map_or(0.0, |before| moved(before, &pool));
+        let hit_ratio_before = before.and_then(|before| match before.tail.fingerprint == fingerprint {
+            true => before.hit_ratio_before,
+            false => before.hit_ratio(now),
+        });
+        let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
+        let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
+        let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None, sample };
+        let (hosts, cache) = (hosts(written)?, CacheStatus::compile(&written.cache_status));
+        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, pool })
+    }
+
+    /// The part of the recent answers of its members that came from their caches, as far as they say so.
+    pub fn hit_ratio(&self, now: Instant) -> Option<f64> {
+        let recent = Tally::summary_of(self.pool.members().iter().map(|member| member.origin().tally()), now);
+        (recent.lookups > 0).then(|| recent.hits as f64 / recent.lookups as f64)
+    }
+}
+
+/// The Host each origin sees.
+fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> {
+    let hosts = written.origins.iter().map(|origin| host_towards(&written.host, &origin.address));
+    hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
+}
+
+/// Share of the circle that changed its owner with the last change of placement: this one, if it is one.
+fn moved(before: &Upstream, after: &Pool) -> f64 {
+    match &before.pool {
+        pool if pool.fingerprint() == after.fingerprint() => before.moved,
+        pool if pool.keys_as(after) => balance::moved(pool.ring(), after.ring()).ratio,
+        _ => 1.0,
+    }
+}
