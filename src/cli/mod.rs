@@ -6,6 +6,7 @@
 mod control;
 mod demo;
 mod key;
+mod moves;
 mod offline;
 mod plan;
 mod request;

@@ -24,7 +24,7 @@ mod wish;
 pub use descriptors::{max_connections, raise};
 pub use leave::Leave;
 pub use ledger::{ConfirmStatus, Ledger, TextStatus};
-pub use movement::Movement;
+pub use movement::{Guarded, Movement, OriginEdit, PairMoved, ShareMoved, StepThatPasses};
 pub use outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;
 pub use server::{Work, serve};

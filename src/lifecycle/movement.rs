@@ -3,7 +3,7 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::snapshot::guard::Judgement;
 
@@ -11,7 +11,7 @@ use crate::snapshot::guard::Judgement;
 const PAIRS: usize = 100;
 
 /// What moves in a pool whose guard refuses that; all numbers are parts of the hash circle.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Movement {
     /// The part that gets another owner, all of it when keys are made in another way.
     pub moved_ratio: f64,
@@ -26,7 +26,7 @@ pub struct Movement {
 }
 
 /// A part that goes from one origin to another.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairMoved {
     /// The owner before.
     pub from: String,
@@ -37,7 +37,7 @@ pub struct PairMoved {
 }
 
 /// What an origin owns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShareMoved {
     /// Before the change.
     pub before: f64,
@@ -46,7 +46,7 @@ pub struct ShareMoved {
 }
 
 /// A guard's word.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guarded {
     /// The most that may move.
     pub max_moved: f64,
@@ -59,7 +59,7 @@ pub struct Guarded {
 }
 
 /// A part of the change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepThatPasses {
     /// What counts as moved then.
     pub moved: f64,
@@ -68,7 +68,7 @@ pub struct StepThatPasses {
 }
 
 /// An origin that gets another weight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OriginEdit {
     /// Its name.
     pub name: String,
@@ -81,22 +81,29 @@ pub struct OriginEdit {
 impl Movement {
     /// As a guard judged it.
     pub(super) fn of(judgement: Judgement) -> Self {
-        let (moved, refused, max_moved) = (judgement.moved, judgement.refuses(), judgement.max_moved);
+        let guard = Guarded::of(&judgement);
         let circle = judgement.circle;
-        let step = judgement.step.map(|step| {
-            let edits = step.edits.into_iter();
-            let edits = edits.map(|edit| OriginEdit { name: edit.name, before: edit.from, after: edit.to });
-            StepThatPasses { moved: step.moved, origins: edits.collect() }
-        });
         let pairs = circle.pairs.into_iter().take(PAIRS);
         let shares = circle.shares.into_iter();
         Self {
-            moved_ratio: if moved >= 1.0 { moved } else { circle.ratio },
+            moved_ratio: if guard.moved >= 1.0 { guard.moved } else { circle.ratio },
             least_possible: circle.least_possible,
             pairs: pairs.map(|pair| PairMoved { from: pair.from, to: pair.to, share: pair.share }).collect(),
             shares: shares.map(|(name, one)| (name, ShareMoved { before: one.before, after: one.after })).collect(),
-            guard: Guarded { max_moved, moved, refused, step },
+            guard,
         }
+    }
+}
+
+impl Guarded {
+    /// What it says of a change.
+    pub fn of(judgement: &Judgement) -> Self {
+        let step = judgement.step.as_ref().map(|step| {
+            let edits = step.edits.iter();
+            let edits = edits.map(|edit| OriginEdit { name: edit.name.clone(), before: edit.from, after: edit.to });
+            StepThatPasses { moved: step.moved, origins: edits.collect() }
+        });
+        Self { max_moved: judgement.max_moved, moved: judgement.moved, refused: judgement.refuses(), step }
     }
 }
 

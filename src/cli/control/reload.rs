@@ -1,12 +1,12 @@
 //! The commands that change what is in force: what was asked for, and how it ended, for people.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 
-use super::super::{Exit, print};
+use super::super::{Exit, colourful, print};
 use super::{Target, guard, wait};
 use crate::config::units::{self, Percent};
 use crate::config::written::Written;
@@ -123,9 +123,10 @@ fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<(Exit, Value)
     if json {
         print(&format!("{}\n", reply.body.trim_end()))?;
     } else if done {
-        print(&told(&answer))?;
+        print(&told(&answer, false))?;
     } else {
-        std::io::stderr().write_all(told(&answer).as_bytes())?;
+        let mut errors = std::io::stderr().lock();
+        errors.write_all(told(&answer, colourful(errors.is_terminal())).as_bytes())?;
     }
     let exit = match reply.status {
         200 => Exit::Done,
@@ -143,14 +144,14 @@ fn time(text: &str) -> Result<units::Duration, String> {
     units::Duration::parse(text).ok_or_else(|| format!("expected {}", units::Duration::EXPECTED))
 }
 
-/// The answer to a reload, for people.
-fn told(answer: &Value) -> String {
+/// The answer to a reload, for people; with colours for a terminal.
+fn told(answer: &Value, colour: bool) -> String {
     let mut lines = Vec::new();
     let result = answer["result"].as_str().unwrap_or("failed");
     match result {
         "refused" => {
             lines.extend(mistakes(&answer["mistakes"], ""));
-            lines.extend(guard::told(&answer["pools"]));
+            lines.extend(Some(guard::told(&answer["pools"], colour)).filter(|told| !told.is_empty()));
             lines.extend(answer["why"].as_str().map(str::to_owned));
         }
         "draining" => lines.push("draining: not ready any more, and gone when everybody is served".to_owned()),
@@ -216,7 +217,7 @@ mod tests {
             "joining": { "origin": ["c:80", "d:80"], "other": [] }, "warnings": [],
         });
         assert_eq!(
-            told(&answer),
+            told(&answer, false),
             "applied: version 4, digest ab\nchanged: pools.origin.origins\nchanged: routes\njoining origin: c:80, d:80\n"
         );
     }
@@ -232,13 +233,13 @@ mod tests {
             "warnings": [{ "file": "m.yaml", "line": 9, "column": 1, "path": "r", "found": "f", "meant": "m" }],
         });
         assert_eq!(
-            told(&answer),
+            told(&answer, false),
             "m.yaml:7:18: pools: nothing, a pool\nm.yaml: no such file\nwarning: m.yaml:9:1: r: f, m\nrefused: nothing changed\n"
         );
     }
 
     #[test]
     fn what_could_not_be_tried_says_why() {
-        assert_eq!(told(&json!({ "result": "failed", "why": "draining" })), "failed: draining\n");
+        assert_eq!(told(&json!({ "result": "failed", "why": "draining" }), false), "failed: draining\n");
     }
 }

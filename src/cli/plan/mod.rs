@@ -184,7 +184,7 @@ impl Plan {
         }
         let (name, judgement) = (pool.name, guard::judge(&before.snapshot, &after.snapshot, pool.name));
         let alike = pool.planner.alike();
-        let report = PoolReport::new(&pool.planner.finish(), alike, judgement, found);
+        let report = PoolReport::new(&pool.planner.finish(), alike, judgement.as_ref(), found);
         match self.hit_ratio.or_else(|| source.hit_ratio(name)) {
             Some(hit_ratio) => report.with_hit_ratio(hit_ratio, !matches!(source, Source::Generated)),
             None => report,

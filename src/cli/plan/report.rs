@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::arguments::{Scatter, Unsteady};
 use super::source::Skipped;
-use crate::balance::Step;
+use crate::lifecycle::Guarded;
 use crate::pool::cause::{Cause, What};
 use crate::pool::plan::{Count, Plan};
 use crate::snapshot::guard::Judgement;
@@ -64,7 +64,7 @@ pub(super) struct PoolReport {
     /// What likely makes the excess, the worst first.
     pub(super) causes: Vec<CauseReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) guard: Option<GuardReport>,
+    pub(super) guard: Option<Guarded>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) extra_origin_requests: Option<Extra>,
     /// Only one of so many keys was looked at, and counts were multiplied.
@@ -139,31 +139,6 @@ pub(super) enum CauseReport {
     Key { setting: &'static str, before: String, after: String, moved_ratio: f64 },
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct GuardReport {
-    pub(super) max_moved: f64,
-    /// What counts: the circle.
-    pub(super) moved: f64,
-    pub(super) refused: bool,
-    /// The greatest step that would pass.
-    pub(super) step: Option<StepReport>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct StepReport {
-    pub(super) moved: f64,
-    pub(super) origins: Vec<EditReport>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct EditReport {
-    pub(super) name: String,
-    /// Weight before; 0: it is new.
-    pub(super) before: u32,
-    /// Weight after; 0: it goes.
-    pub(super) after: u32,
-}
-
 /// What the change costs behind the origins' caches.
 #[derive(Debug, Serialize)]
 pub(super) struct Extra {
@@ -186,7 +161,7 @@ impl Report {
 
 impl PoolReport {
     /// From what was counted and judged; `alike`: keys are made the same way.
-    pub(super) fn new(plan: &Plan, alike: bool, judgement: Option<Judgement>, causes: Vec<CauseReport>) -> Self {
+    pub(super) fn new(plan: &Plan, alike: bool, judgement: Option<&Judgement>, causes: Vec<CauseReport>) -> Self {
         let (moved_ratio, requests_ratio) = plan.moved.of(plan.keys);
         let circle = if alike { plan.circle.ratio } else { 1.0 };
         let moves = if alike { circle } else { moved_ratio };
@@ -213,7 +188,7 @@ impl PoolReport {
                 spread: plan.spread,
             },
             causes,
-            guard: judgement.map(GuardReport::new),
+            guard: judgement.map(Guarded::of),
             extra_origin_requests: None,
             one_of: plan.one_of,
         }
@@ -283,20 +258,5 @@ impl From<Cause> for CauseReport {
             What::Rescaled(factor) => Self::Rescaled { factor, lines: instead, moved_ratio: moved },
             What::Key(setting, before, after) => Self::Key { setting, before, after, moved_ratio: moved },
         }
-    }
-}
-
-impl GuardReport {
-    fn new(judgement: Judgement) -> Self {
-        let refused = judgement.refuses();
-        let step = |step: Step| StepReport {
-            moved: step.moved,
-            origins: step
-                .edits
-                .into_iter()
-                .map(|edit| EditReport { name: edit.name, before: edit.from, after: edit.to })
-                .collect(),
-        };
-        Self { max_moved: judgement.max_moved, moved: judgement.moved, refused, step: judgement.step.map(step) }
     }
 }
