@@ -194,6 +194,7 @@ mod tests {
                 let outcome = match wish {
                     Wish::Confirm => ReloadOutcome::Declined { why: "nothing waits".into() },
                     Wish::Rollback => ReloadOutcome::RolledBack(InForce::default()),
+                    Wish::Found => ReloadOutcome::Unchanged(InForce::default()),
                     Wish::Reload(ask) if ask.keep_process => {
                         ReloadOutcome::Refused { mistakes: Vec::new(), warnings: Vec::new() }
                     }

@@ -50,8 +50,23 @@ pub struct PoolStatus {
     pub panic: &'static str,
     /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
     pub short: bool,
+    /// Where the origins come from; null: they are written in the file.
+    pub discovery: Option<DiscoveryStatus>,
     /// By name.
     pub origins: IndexMap<String, OriginStatus>,
+}
+
+/// A DNS name that stands for origins.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct DiscoveryStatus {
+    /// The name.
+    pub dns: String,
+    /// What its origins are called by: `address` or `name`.
+    pub identity: String,
+    /// Seconds since an answer last told an origin; null: none ever did.
+    pub answered: Option<f64>,
+    /// Why the questions since then told none; null: they did.
+    pub failure: Option<String>,
 }
 
 /// A ring.

@@ -6,14 +6,15 @@ use std::time::Instant;
 use indexmap::IndexMap;
 
 use super::status::{
-    CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status,
-    WeightStatus,
+    CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus,
+    RingStatus, Status, WeightStatus,
 };
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
 use crate::lifecycle::Ledger;
 use crate::observe::sample::{Away, HotKey};
 use crate::observe::{OriginView, PoolView};
+use crate::pool::discovery::Source;
 use crate::pool::{Member, Origin, Stay};
 use crate::snapshot::{Snapshot, Upstream};
 
@@ -95,6 +96,7 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
         ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
+        discovery: upstream.found.as_ref().map(|found| discovery(&found.source, now)),
         origins: upstream.pool.members().iter().enumerate().map(origin).chain(parked).collect::<IndexMap<_, _>>(),
     }
 }
@@ -126,6 +128,16 @@ fn keys(upstream: &Upstream, now: Instant) -> KeysStatus {
         moved_ratio: summary.moved,
         displaced: Away::ALL.map(|(_, word)| word).into_iter().zip(summary.away).collect(),
         warning: is_few.then(warning),
+    }
+}
+
+fn discovery(source: &Source, now: Instant) -> DiscoveryStatus {
+    let told = source.told();
+    DiscoveryStatus {
+        dns: source.written().dns.0.clone(),
+        identity: source.written().identity.to_string(),
+        answered: told.answered.map(|at| now.saturating_duration_since(at).as_secs_f64()),
+        failure: told.failure,
     }
 }
 

@@ -82,6 +82,10 @@ impl Key {
 
     fn answer(&self, pools: Vec<Pool>, out: &mut dyn Write) -> anyhow::Result<()> {
         let pool = chosen(pools, self.pool.as_deref())?;
+        if pool.members().is_empty() {
+            let told = "its origins are found by DNS, which is not asked; `moorgate status` shows them";
+            bail!("pool {}: {told}", pool.name());
+        }
         let scene = self.scene(pool)?;
         match &self.raw_from {
             Some(file) => self.raw(&scene, file, out),

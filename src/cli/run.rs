@@ -24,6 +24,7 @@ use crate::config::{self, Config, Loaded};
 use crate::health::Prober;
 use crate::lifecycle::kept::{self, First, Instead};
 use crate::lifecycle::reload::{self, Texts};
+use crate::lifecycle::resolving::resolve_names;
 use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::watch::{self, Look};
 use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing};
@@ -176,7 +177,7 @@ impl Start {
         });
         let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
         let mut work = vec![
-            ("resolver", probing::resolve_names(prober.clone(), self.store.clone())),
+            ("resolver", resolve_names(prober.clone(), self.store.clone(), reloads.clone(), &self.process.resolver)),
             ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
         ];
         if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {

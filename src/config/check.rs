@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use super::Config;
 use super::later;
 use super::place::{Places, meant, one_of};
-use super::pool::{Algorithm, Args, Origin, Pool};
+use super::pool::{Algorithm, Args, Identity, Origin, Pool};
 use super::process::Process;
 use super::report::{Complaint, Invalid, Severity};
 use super::route::{Condition, Route};
@@ -87,11 +87,7 @@ impl Check<'_> {
 
     fn pool(&mut self, path: &str, pool: &Pool) {
         let origins = format!("{path}.origins");
-        if pool.origins.is_empty() && !self.places.is_spoiled(&origins) {
-            self.error(&origins, "no origin", "expected at least one");
-        } else if pool.origins.iter().all(|origin| origin.backup) && !self.places.is_spoiled(&origins) {
-            self.error(&origins, "only backups", "expected at least one origin that is none");
-        }
+        self.discovery(path, pool);
         let named = |(i, origin): (usize, &Origin)| (self.named(format!("{origins}[{i}]")), origin.name.clone());
         let names: Vec<_> = pool.origins.iter().enumerate().map(named).collect();
         self.duplicates("origin", names);
@@ -138,6 +134,30 @@ impl Check<'_> {
         if self.places.is_written(&path) && !self.places.is_spoiled(&path) {
             let found = format!("this belongs to algorithm {of}");
             self.error(path, found, format!("here it is {}: one pool, one algorithm", pool.balance.algorithm));
+        }
+    }
+
+    /// Origins are written or found.
+    fn discovery(&mut self, path: &str, pool: &Pool) {
+        let [origins, discovery] = ["origins", "discovery"].map(|key| format!("{path}.{key}"));
+        let Off::On(found) = &pool.discovery else {
+            match &*pool.origins {
+                [] if self.are_sound(&[&origins, &discovery]) => {
+                    self.error(&origins, "no origin", "expected at least one, or \"discovery\"");
+                }
+                [_, ..] if pool.origins.iter().all(|origin| origin.backup) && self.are_sound(&[&origins]) => {
+                    self.error(&origins, "only backups", "expected at least one origin that is none");
+                }
+                _ => {}
+            }
+            return;
+        };
+        if !pool.origins.is_empty() {
+            self.error(&discovery, "found beside \"origins\"", "expected one of them");
+        }
+        let at_port = format!("{discovery}.port");
+        if found.port.is_none() && found.identity == Identity::Address && self.are_sound(&[&at_port, &discovery]) {
+            self.error(&at_port, "missing", "expected the port of all origins, or \"identity: name\"");
         }
     }
 

@@ -15,7 +15,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Drain", "upgrade", None),
     ("ClientLimits", "connections_per_client", None),
     ("Pool", "tls", None),
-    ("Pool", "discovery", None),
     ("Origin", "state", Some("serve")),
     ("Origin", "drain_over", None),
     ("Connections", "max_connecting", None),

@@ -6,6 +6,7 @@ mod balance;
 mod cache_status;
 mod check;
 pub mod default;
+mod discovery;
 mod each;
 mod fault;
 mod file;

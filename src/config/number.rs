@@ -42,6 +42,15 @@ where
     }
 }
 
+/// A number from `MIN` to `MAX` for a key that may be left out.
+pub(super) fn within_or_none<'de, D, T, const MIN: u32, const MAX: u32>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u32>,
+{
+    within::<D, T, MIN, MAX>(deserializer).map(Some)
+}
+
 fn narrow<T: TryFrom<u32>, E: de::Error>(number: u32) -> Result<T, E> {
     T::try_from(number).map_err(|_| refuse(&Invalid::new(format!("found \"{number}\""), "expected a smaller number")))
 }

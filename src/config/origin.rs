@@ -29,6 +29,14 @@ pub struct Origin {
     pub max_in_flight: Option<Off<u32>>,
 }
 
+impl Origin {
+    /// One of this name, with the default of every other key.
+    pub fn at(address: Address, name: String) -> Self {
+        let address = WrittenAddress { address, text: name };
+        WrittenOrigin { address, name: None, weight: full_weight(), backup: false, max_in_flight: None }.into()
+    }
+}
+
 /// An origin as written; its address alone is its short form.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename = "Origin", deny_unknown_fields)]

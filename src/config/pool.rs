@@ -13,6 +13,7 @@ use super::written::{Written, choices, unknown_word, written};
 pub use super::args::Args;
 pub use super::balance::{Algorithm, Balance, OnMissing};
 pub use super::cache_status::CacheHeader;
+pub use super::discovery::{Discovery, DnsName, DnsServer, Identity};
 pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
@@ -21,13 +22,13 @@ pub use super::origin::Origin;
 /// One entry of `pools`: origins serving the same thing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["origins"]))]
+#[schemars(extend("anyOf" = [{ "required": ["origins"] }, { "required": ["discovery"] }]))]
 pub struct Pool {
     /// How a request is shared out.
     pub balance: Balance,
     /// Which query arguments are part of `{args}`; all of them, normalised, unless `keep` or `drop` says otherwise.
     pub args: Args,
-    /// The origins; their order has no meaning.
+    /// The origins; their order has no meaning. None where `discovery` finds them.
     #[serde(deserialize_with = "each::list")]
     pub origins: Vec<Origin>,
     /// What is spoken to the origins.
@@ -46,6 +47,8 @@ pub struct Pool {
     pub health: Health,
     /// What a change of the pool may do.
     pub guard: Off<Guard>,
+    /// Finds the origins by a DNS name, in place of `origins`.
+    pub discovery: Off<Discovery>,
 }
 
 /// What is spoken to origins.

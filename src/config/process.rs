@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::discovery::DnsServer;
 use super::each;
 use super::number::{within, within_or_auto};
 use super::place::did_you_mean;
@@ -44,6 +45,9 @@ pub struct Process {
     #[serde(deserialize_with = "folder")]
     #[schemars(with = "Off<As<PathBuf>>")]
     pub state: Off<PathBuf>,
+    /// DNS servers to ask for the names of origins, in this order; none: those of `/etc/resolv.conf`.
+    #[serde(deserialize_with = "each::list")]
+    pub resolver: Vec<DnsServer>,
     /// How the process leaves.
     pub drain: Drain,
     /// One line a request.
@@ -61,6 +65,7 @@ impl Default for Process {
             control_socket: None,
             max_connections: Auto::Auto,
             state: Off::Off,
+            resolver: Vec::new(),
             drain: Drain::default(),
             access_log: Off::On(AccessLog::default()),
             log: Log::default(),

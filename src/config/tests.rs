@@ -172,6 +172,41 @@ fn nothing_is_said_that_follows_from_another_mistake() {
 }
 
 #[test]
+fn origins_are_written_or_found() {
+    let told = |pool: &str| {
+        let said = said(&with_pool(pool)).into_iter().filter(|line| !line.contains("a TCP probe"));
+        said.map(|line| line.split_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    let found = config(&with_pool("discovery: { dns: o.internal, port: 8080 }")).pools["origin"].clone();
+    let units::Off::On(discovery) = &found.discovery else { panic!("off") };
+    assert_eq!((discovery.refresh, discovery.identity), (units::Duration::seconds(10), pool::Identity::Address));
+    assert!(found.origins.is_empty());
+    for good in
+        ["discovery: { dns: o, identity: name }", "origins: []\n    discovery: { dns: o, port: 1 }", "origins: [a]"]
+    {
+        assert_eq!(told(good), [""; 0], "{good}");
+    }
+    let port = "pools.origin.discovery.port: missing, expected the port of all origins, or \"identity: name\"";
+    assert_eq!(told("discovery: { dns: o }"), [port]);
+    let both = "pools.origin.discovery: found beside \"origins\", expected one of them";
+    assert_eq!(told("origins: [a]\n    discovery: { dns: o, port: 1 }"), [both]);
+    let neither = "pools.origin.origins: no origin, expected at least one, or \"discovery\"";
+    assert_eq!(told("discovery: off"), [neither]);
+    assert_eq!(told("discovery: { port: 1 }").len(), 1, "{:?}", told("discovery: { port: 1 }"));
+}
+
+#[test]
+fn a_dns_server_is_an_address() {
+    let with = |servers: &str| SMALLEST.replace(" ] }\npools", &format!(" ], resolver: {servers} }}\npools"));
+    let servers = config(&with("[10.0.0.10, \"[::1]:5353\"]")).process.resolver;
+    assert_eq!(servers.iter().map(|server| server.0.to_string()).collect::<Vec<_>>(), ["10.0.0.10:53", "[::1]:5353"]);
+    let told = said(&with("[10.0.0.10, dns.internal]"));
+    let line = "process.resolver[1]: found \"dns.internal\", expected the IP address of a DNS server, such as 10.0.0.10 or [::1]:5353";
+    assert!(told.iter().any(|said| said.ends_with(line)), "{told:?}");
+    assert!(parse("f", &with("off")).is_ok() || parse("f", &with("[]")).is_ok());
+}
+
+#[test]
 fn a_pool_written_twice_names_both_lines() {
     let text = format!("{SMALLEST}  origin: {{ origins: [x] }}\n");
     let told = "5:3: pools.origin: the key \"origin\" a second time, it stands in line 4 already";

@@ -16,6 +16,7 @@ mod pending;
 pub mod probing;
 mod readiness;
 pub mod reload;
+pub mod resolving;
 mod server;
 pub mod signals;
 pub mod watch;

@@ -83,7 +83,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.tried.iter().filter_map(|one| one.tail.trial.as_ref()).for_each(crate::pool::Trial::end);
+        self.tried.iter().filter_map(|one| one.tail.trial.as_deref()).for_each(crate::pool::Trial::end);
     }
 }
 

@@ -1,56 +1,35 @@
-//! How are the origins, and where? Prober and resolver ask each turn for those of the snapshot in force; what they find
-//! is logged and counted. With the first round of probes the process is ready.
+//! How are the origins? The prober asks each turn for those of the snapshot in force; what it finds is logged and
+//! counted. With the first round of probes the process is ready, and with the first answer to who the origins are.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::readiness::Readiness;
 use super::server::Work;
 use crate::health::{Change, Fact, Prober, Roster, Verdict};
 use crate::observe::OriginMeters;
-use crate::pool::{Discovery, Resolution, discovery};
 use crate::snapshot::Store;
 
 /// How often it is looked whether the first round of probes is over.
 const LOOK: Duration = Duration::from_millis(10);
+/// The first questions for origins may keep the process from being ready for so long.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// The prober's work.
 pub fn probe_origins(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -> Work {
     Box::new(move || {
         let (prober, store, readiness) = (prober.clone(), store.clone(), readiness.clone());
         Box::pin(async move {
-            tokio::join!(probe(&prober, &store), become_ready(&prober, &readiness));
+            tokio::join!(probe(&prober, &store), become_ready(&prober, &store, &readiness));
         })
     })
-}
-
-/// The resolver's work; the prober is woken by what it finds.
-pub fn resolve_names(prober: Arc<Prober>, store: Arc<Store>) -> Work {
-    Box::new(move || {
-        let (prober, store) = (prober.clone(), store.clone());
-        Box::pin(async move {
-            let (_never, shutdown) = watch::channel(false);
-            let sink = |found| tell_name(&found, &prober);
-            Discovery::new(discovery::system).run(|| rosters(&store), sink, shutdown).await;
-        })
-    })
-}
-
-fn tell_name(found: &Resolution, prober: &Prober) {
-    match found {
-        Resolution::Moved { host, address } => {
-            log::info!("{host} is at {address}");
-            prober.ring();
-        }
-        Resolution::Failed { host, error } => log::warn!("{host}: {error}; its address stays as it is"),
-    }
 }
 
 /// All that is in force, and what is parked beside it.
-fn rosters(store: &Store) -> Vec<Arc<Roster>> {
+pub(super) fn rosters(store: &Store) -> Vec<Arc<Roster>> {
     let snapshot = store.load();
     let in_force = snapshot.upstreams().iter().map(|upstream| upstream.pool.roster());
     let now = now();
@@ -68,7 +47,15 @@ async fn probe(prober: &Prober, store: &Store) {
     prober.run(|| rosters(store), |fact| tell(&fact, store), shutdown).await;
 }
 
-async fn become_ready(prober: &Prober, readiness: &Readiness) {
+async fn become_ready(prober: &Prober, store: &Store, readiness: &Readiness) {
+    let all_asked = || store.load().sought().all(|sought| sought.source.told().asked);
+    let answers = async {
+        while !all_asked() {
+            sleep(LOOK).await;
+        }
+    };
+    // without an answer there is as much to say as with one: nobody to send a request to
+    let _ = timeout(FIRST_ANSWER, answers).await;
     while !prober.first_round_is_over() {
         sleep(LOOK).await;
     }

@@ -22,7 +22,7 @@ use super::movement::Movement;
 use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 use super::pending::Pending;
 use super::wish::{Inbox, Next, Wish};
-use crate::config::{self, Loaded, Mistake, Report, Severity};
+use crate::config::{self, Complaint, Loaded, Mistake, Report, Severity};
 use crate::health::Verdict;
 use crate::observe::Metrics;
 use crate::snapshot::guard::Trail;
@@ -117,12 +117,35 @@ impl Reloader {
             Wish::Reload(ask) => self.reload(ask),
             Wish::Confirm => self.confirm(),
             Wish::Rollback => self.go_back(Ended::RolledBack),
+            Wish::Found => self.found(),
         };
         // a defect in one wish must not make all later ones impossible
         let ended = catch_unwind(AssertUnwindSafe(grant));
         let ended = ended.unwrap_or_else(|_| defect());
-        self.tell(&ended);
+        // origins that were found are no other configuration
+        if wish != Wish::Found || matches!(ended, ReloadOutcome::Failed { .. }) {
+            self.tell(&ended);
+        }
         ended
+    }
+
+    /// Takes over who was found. No guard holds that up, and it is no step one could go back: what is in force stays so.
+    fn found(&mut self) -> ReloadOutcome {
+        let (old, now) = (self.store.load(), now());
+        match old.with_found(&self.metrics, now) {
+            None => {}
+            Some(Ok(next)) => {
+                self.trail.found(&old, &next);
+                self.store.publish(next);
+                (self.published)();
+            }
+            Some(Err(complaints)) => {
+                let why = |one: &Complaint| format!("{}: {}", one.path, one.found);
+                let why = complaints.iter().map(why).collect::<Vec<_>>().join("; ");
+                return ReloadOutcome::Failed { why: format!("with the origins that were found: {why}") };
+            }
+        }
+        ReloadOutcome::Unchanged(in_force(&self.store.load(), Vec::new(), Vec::new()))
     }
 
     /// One reload.
@@ -354,6 +377,7 @@ fn told(now: &InForce) -> String {
 mod tests {
     use super::*;
     use crate::config::units::Percent;
+    use crate::pool::discovery::Place;
 
     const KEEP: ReloadAsk = ReloadAsk { keep_process: true, allow_moved: None, confirm: None, by: By::Command };
 
@@ -533,6 +557,38 @@ mod tests {
         assert_eq!(reloader.grant(Wish::Reload(confirm)).word(), "applied");
         assert_eq!(reloader.grant(Wish::Confirm).word(), "confirmed");
         assert_eq!((kept("last.yaml").contains("10.0.0.2:80"), &*kept("refused")), (true, ""));
+    }
+
+    #[test]
+    fn j7_who_is_found_is_taken_over_beside_the_history_and_whatever_a_guard_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("moorgate.yaml");
+        let write = |more: &str| {
+            let found = format!("[]\n    discovery: {{ dns: o.test, port: 80 }}\n    guard: {{ max_moved: 1% }}{more}");
+            std::fs::write(&file, text("127.0.0.1:80", &found)).unwrap();
+        };
+        write("");
+        let mut reloader = started(&file);
+        let find = |reloader: &Reloader, numbers: &[u8]| {
+            let place = |number: &u8| Place::at(([10, 0, 0, *number], 80).into());
+            let places: Vec<_> = numbers.iter().map(place).collect();
+            reloader.store.load().sought().for_each(|sought| drop(sought.source.find(places.iter())));
+        };
+        let print = |reloader: &Reloader| reloader.store.load().upstreams()[0].tail.fingerprint.clone();
+        let empty = print(&reloader);
+        find(&reloader, &[1, 2]);
+        assert_eq!(reloader.grant(Wish::Found).word(), "unchanged");
+        let two = print(&reloader);
+        find(&reloader, &[2, 3, 4]);
+        assert_eq!(reloader.grant(Wish::Found).word(), "unchanged");
+        assert!(two != empty && print(&reloader) != two);
+        assert_eq!((reloader.store.load().version(), reloader.ledger.texts().len()), (1, 1));
+        assert!(reloader.metrics.encode().unwrap().contains("moorgate_reloads_total{result=\"unchanged\"} 0"));
+        write("\n    protocol: h2c");
+        assert_eq!(reloader.reload(ReloadAsk::default()).word(), "applied", "what was found counts for nothing");
+        let three = print(&reloader);
+        assert_eq!(reloader.grant(Wish::Rollback).word(), "rolled_back");
+        assert_eq!(print(&reloader), three);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What may be asked of the one that writes snapshots, and where?
 //!
 //! Wishes wait in one line. Equal reloads that come while it works are granted together by one more, which reads the
-//! newest file; all else is granted one after the other, in the order in which it came.
+//! newest file, and so are origins that were found; all else is granted one after the other, in the order in which it
+//! came.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub enum Wish {
     Confirm,
     /// Goes back to the text before.
     Rollback,
+    /// Puts origins that were found in service, and lets go those that were lost.
+    Found,
 }
 
 /// Where wishes are sent.
@@ -47,6 +50,11 @@ impl Reloads {
         let wish = Wish::Reload(ReloadAsk { by, ..ReloadAsk::default() });
         // nobody is there any more only when the process ends
         let _ = self.0.send(Sent { wish, answer: None });
+    }
+
+    /// Origins of a pool were found or lost; nobody waits until that is in force.
+    pub fn found(&self) {
+        let _ = self.0.send(Sent { wish: Wish::Found, answer: None });
     }
 
     /// Grants a wish, and tells how that ended.
@@ -101,12 +109,12 @@ impl Inbox {
     }
 }
 
-/// Equal reloads as one, as long as nothing else comes between them.
+/// Equal ones of the wishes that take whatever is newest as one, as long as nothing else comes between them.
 fn together(all: impl Iterator<Item = Sent>) -> Vec<Together> {
     let mut found: Vec<Together> = Vec::new();
     for Sent { wish, answer } in all {
-        let is_reload = |one: &Together| matches!(one.wish, Wish::Reload(_));
-        let since = found.iter().rposition(|one| !is_reload(one)).map_or(0, |other| other + 1);
+        let takes_the_newest = |one: &Together| matches!(one.wish, Wish::Reload(_) | Wish::Found);
+        let since = found.iter().rposition(|one| !takes_the_newest(one)).map_or(0, |other| other + 1);
         match found.iter_mut().skip(since).find(|one| one.wish == wish) {
             Some(alike) => alike.answers.extend(answer),
             None => found.push(Together { wish, answers: answer.into_iter().collect() }),

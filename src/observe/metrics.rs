@@ -46,6 +46,7 @@ pub(super) struct All {
     pub(super) connect_duration: Family<Histogram>,
     pub(super) retries: Family<Counter>,
     pub(super) retries_suppressed: Family<Counter>,
+    pub(super) dns_answers: Family<Counter>,
     pub(super) in_flight: Family<Level>,
     pub(super) upstream_connections_total: Family<Counter>,
     pub(super) upstream_connections: Family<Level>,
@@ -249,6 +250,11 @@ impl All {
                 "moorgate_retries_suppressed_total",
                 "Failed tries that were not repeated although their condition is listed, by what forbade it.",
                 &["pool", "reason"],
+            )?,
+            dns_answers: book.family(
+                "moorgate_dns_answers_total",
+                "Questions for the origins of a pool that ended, by what they came to.",
+                &["pool", "result"],
             )?,
             in_flight: book.family(
                 "moorgate_in_flight",

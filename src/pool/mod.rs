@@ -30,7 +30,6 @@ use crate::health::{Address, Board, Live, Policy, Roster, Target};
 use crate::resilience::Budget;
 use crate::template::Key;
 
-pub use discovery::{Discovery, Resolution};
 pub use lease::{Lease, Outcome};
 pub use origin::Origin;
 pub use parked::{Parked, Stay};
@@ -361,8 +360,8 @@ fn members(
 ) -> Vec<Member> {
     let earlier = before.pool.iter().flat_map(|previous| &previous.members);
     let known: HashMap<&str, &Member> = earlier.map(|member| (&**member.name(), member)).collect();
-    // Everything is assumed up at start and in a new pool, and without probes for good.
-    let assumed = before.pool.is_none() || matches!(written.health.probe, units::Off::Off);
+    // Everything is assumed up at start and in a pool that is new or had nobody yet, and without probes for good.
+    let assumed = before.has_nobody() || matches!(written.health.probe, units::Off::Off);
     let compile = |one: &config::pool::Origin| {
         let old = known.get(&*one.name);
         let stay = before.parked.and_then(|parked| parked.find(&one.name, &one.address, now));
@@ -435,6 +434,7 @@ mod tests {
             },
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
+            discovery: Off::Off,
             guard: Off::Off,
             cache_status: Off::Off,
         }

@@ -111,6 +111,11 @@ impl<'a> Before<'a> {
         Self { pool: None, parked: Some(parked) }
     }
 
+    /// Did nobody serve yet?
+    pub(super) fn has_nobody(&self) -> bool {
+        self.pool.is_none_or(|pool| pool.members().is_empty())
+    }
+
     /// Its counter of connections.
     pub(super) fn open(&self) -> Option<Arc<AtomicUsize>> {
         let running = self.pool.map(|pool| &pool.open);

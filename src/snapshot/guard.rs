@@ -106,6 +106,17 @@ impl Trail {
     }
 }
 
+impl Trail {
+    /// Origins were found or lost between the two: where keys are now is where the next change starts from.
+    pub fn found(&mut self, before: &Snapshot, after: &Snapshot) {
+        let is_as_before = |name: &Arc<str>| {
+            let [before, after] = [before, after].map(|all| all.named(name).map(|one| one.pool.fingerprint()));
+            before == after
+        };
+        self.0.retain(|name, _| is_as_before(name));
+    }
+}
+
 impl Past {
     /// Where keys were ten minutes ago, if not where they are now.
     fn place(&self, now: Instant) -> Option<&Place> {

@@ -6,6 +6,7 @@
 //! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
 
 pub mod blame;
+mod found;
 pub mod guard;
 mod store;
 mod upstream;
@@ -23,6 +24,7 @@ use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::{Access, Forwarding, Limits};
 
+pub use found::Found;
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
 
@@ -143,7 +145,7 @@ impl Snapshot {
             let before = before.filter(|before| before.fingerprint() != upstream.pool.fingerprint());
             // Nobody else holds the tail before it is published.
             if let (Some(before), Some(tail)) = (before, Arc::get_mut(&mut upstream.tail)) {
-                tail.trial = Some(Trial::between(before, &upstream.pool));
+                tail.trial = Some(Arc::new(Trial::between(before, &upstream.pool)));
             }
         }
         self
@@ -252,6 +254,8 @@ impl Parts {
         let mut pools = Vec::with_capacity(config.pools.len());
         for (name, written) in &config.pools {
             let before = old.get(name.as_str()).copied();
+            let found = Found::of(name, written, before, previous);
+            let written = &*Found::section(found.as_ref(), written);
             let gone = previous.and_then(|previous| previous.gone.iter().find(|gone| **gone.pool() == **name));
             let compiled = match gone {
                 Some(gone) => Pool::compile_again(name, written, gone, now),
@@ -259,7 +263,7 @@ impl Parts {
             };
             match compiled {
                 Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {
-                    Ok(upstream) => pools.push(upstream),
+                    Ok(upstream) => pools.push(Upstream { found, ..upstream }),
                     Err(found) => complaints.push(under(name, found)),
                 },
                 Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),

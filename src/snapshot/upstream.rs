@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use http::HeaderValue;
 
+use super::Found;
 use crate::balance;
 use crate::config::{self, Complaint};
 use crate::observe::{Metrics, OriginMeters, PoolMeters, Sample};
@@ -29,6 +30,8 @@ pub struct Upstream {
     /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
     /// did, 1 when key, arguments or `on_missing` changed.
     pub moved: f64,
+    /// Where its origins come from, when they are not written.
+    pub found: Option<Found>,
 }
 
 /// What a request keeps of its pool once its answer has begun.
@@ -40,7 +43,7 @@ pub struct PoolTail {
     /// Its counters.
     pub meters: Arc<PoolMeters>,
     /// How keys that moved fare, while the change that moved them may go back.
-    pub trial: Option<Trial>,
+    pub trial: Option<Arc<Trial>>,
     /// The keys it is asked for.
     pub sample: Arc<Sample>,
 }
@@ -68,7 +71,7 @@ impl Upstream {
         let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None, sample };
         let (hosts, cache) = (hosts(written)?, CacheStatus::compile(&written.cache_status));
-        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, pool })
+        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, found: None, pool })
     }
 
     /// The part of the recent answers of its members that came from their caches, as far as they say so.

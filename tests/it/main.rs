@@ -16,6 +16,7 @@ mod beside_nginx;
 mod books_agree;
 mod connections_to_origins;
 mod demo;
+mod discovery;
 mod doors_and_routes;
 mod drains;
 mod forwarding;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod asked;
+mod found;
 mod log_format;
 mod log_line;
 mod progress;
@@ -13,7 +14,7 @@ mod report;
 mod source;
 mod table;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -92,6 +93,11 @@ impl Side {
 impl Plan {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let sides = self.sides()?;
+        for pool in found::unknown(&sides) {
+            let told = "its origins are found by DNS, which is not asked: others stand for them";
+            let _ = writeln!(std::io::stderr(), "pool {pool}: {told}");
+        }
+        let sides = found::fill(sides)?;
         let report = self.report(&sides, &self.source(&sides)?, &mut Progress::new())?;
         if self.json {
             print(&format!("{}\n", serde_json::to_string(&report)?))?;
@@ -107,7 +113,8 @@ impl Plan {
             None => {
                 let text = self.target.get("/config")?;
                 let (loaded, snapshot) = config::parse_with("the running configuration", &text, well::snapshot)?;
-                Side { loaded, snapshot }
+                let side = Side { loaded, snapshot };
+                if found::is_whole(&side) { side } else { found::running(side, &self.target.get_json("/status")?)? }
             }
         };
         Ok([before, Side::read(&self.to)?])

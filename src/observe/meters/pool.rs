@@ -15,12 +15,16 @@ const RETRY_REASONS: &[&str] = &["connect", "stale", "reset", "timeout", "status
 /// What can forbid a further try.
 const SUPPRESSED_REASONS: &[&str] = &["budget", "tries", "within", "body", "method", "no_origin", OTHER];
 
+/// What a question for the origins of a pool can come to.
+const DNS_RESULTS: &[&str] = &["found", "empty", "no_name", "failed", OTHER];
+
 /// Counts what concerns a pool as a whole.
 pub struct PoolMeters {
     all: Arc<All>,
     name: Box<str>,
     retries: Words,
     suppressed: Words,
+    dns: Words,
     shown: Mutex<Shown>,
 }
 
@@ -54,7 +58,8 @@ impl PoolMeters {
         let (retries, suppressed) = (Words::new(RETRY_REASONS), Words::new(SUPPRESSED_REASONS));
         retries.show(|reason| all.retries.with(&[pool, reason]));
         suppressed.show(|reason| all.retries_suppressed.with(&[pool, reason]));
-        Self { all: Arc::clone(all), name: pool.into(), retries, suppressed, shown: Mutex::default() }
+        let dns = Words::new(DNS_RESULTS);
+        Self { all: Arc::clone(all), name: pool.into(), retries, suppressed, dns, shown: Mutex::default() }
     }
 
     /// A further try is made, for `connect`, `stale`, `reset`, `timeout` or `status`.
@@ -65,6 +70,11 @@ impl PoolMeters {
     /// A further try was forbidden, by `budget`, `tries`, `within`, `body`, `method` or `no_origin`.
     pub fn suppressed(&self, reason: &'static str) {
         self.suppressed.increment(reason, |reason| self.all.retries_suppressed.with(&[&self.name, reason]));
+    }
+
+    /// A question for its origins came to `found`, `empty`, `no_name` or `failed`.
+    pub fn asked_dns(&self, result: &'static str) {
+        self.dns.increment(result, |result| self.all.dns_answers.with(&[&self.name, result]));
     }
 
     /// Shows what was seen when somebody looked.
@@ -101,6 +111,7 @@ impl Drop for PoolMeters {
             let shown = self.shown.lock();
             self.retries.used().for_each(|reason| all.retries.remove(&[pool, reason]));
             self.suppressed.used().for_each(|reason| all.retries_suppressed.remove(&[pool, reason]));
+            self.dns.used().for_each(|result| all.dns_answers.remove(&[pool, result]));
             shown.states.iter().for_each(|state| all.origins.remove(&[pool, state]));
             all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
             all.pool_short.remove(&[pool]);

@@ -7,6 +7,7 @@
 
 mod client;
 mod disk;
+mod dns;
 mod footprint;
 mod gateway;
 mod h2c;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
+pub(crate) use dns::{Dns, Say, dns, loopback};
 pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use h2c::{h2c, h2c_download, h2c_upload};
@@ -37,7 +39,7 @@ pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
 pub(crate) use nginx::{Nginx, nginx};
-pub(crate) use origin::{Origin, everywhere, origin};
+pub(crate) use origin::{Origin, everywhere, neighbours, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};

@@ -1,7 +1,7 @@
 //! An origin process and what it can be asked to do.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::{Command as Program, Stdio};
 
@@ -10,9 +10,9 @@ use nix::sys::socket::sockopt::ReuseAddr;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket};
 use tempfile::TempDir;
 
-use super::PATIENCE;
 use super::process::Process;
 use super::script::{Close, Command, Connection, Counts, Door, Reply, Request, Rule};
+use super::{PATIENCE, eventually, ports};
 
 /// A running origin, known by its name on rings and in answers (`x-origin`).
 pub(crate) struct Origin {
@@ -35,6 +35,21 @@ pub(crate) fn everywhere(name: &str) -> Origin {
     Origin::start(name, &["--everywhere"])
 }
 
+/// Starts one on each of these loopback addresses (127.0.0.N), all on one port, named by address and port.
+pub(crate) fn neighbours(numbers: &[u8]) -> Vec<Origin> {
+    let ip = |number: &u8| Ipv4Addr::new(127, 0, 0, *number);
+    let port = eventually("a port that is free at each address", || {
+        let port = ports::listener().unwrap().local_addr().unwrap().port();
+        let free = |number| TcpListener::bind((ip(number), port)).is_ok();
+        numbers.iter().all(free).then_some(port)
+    });
+    let start = |number: &u8| {
+        let address = SocketAddr::from((ip(number), port)).to_string();
+        Origin::start(&address, &["--listen", &address])
+    };
+    numbers.iter().map(start).collect()
+}
+
 fn start(name: &str, more: &[&str], folder: &TempDir) -> (Process, SocketAddr, SocketAddr) {
     let mut program = Program::new(env!("CARGO_BIN_EXE_moorgate-test-origin"));
     program.args(["--with-parent", "--name", name]).args(more).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -49,7 +64,9 @@ fn start(name: &str, more: &[&str], folder: &TempDir) -> (Process, SocketAddr, S
 fn hold(address: SocketAddr) -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, ReuseAddr, &true)?;
-    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, address.port()))?;
+    if let SocketAddr::V4(address) = address {
+        bind(socket.as_raw_fd(), &SockaddrIn::from(address))?;
+    }
     Ok(socket)
 }
 

@@ -1,9 +1,9 @@
-//! Where are origins that are written by name?
+//! Where are origins that are written, or found, by name?
 //!
-//! Every half minute each host name of the current snapshot is asked for once more, by the system's own resolver on a
-//! thread that may block, a few at a time. An answer that fails or is empty changes nothing; one that still holds the
-//! address in use changes nothing either. So a request never waits for a name, and a resolver that is away takes no
-//! origin away.
+//! Each host name of the current snapshot is asked for once more when its answer is over, at the latest after half a
+//! minute, on a thread that may block, a few at a time. An answer that fails or is empty changes nothing; one that still
+//! holds the address in use changes nothing either. So a request never waits for a name, and a resolver that is away
+//! takes no origin away.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,15 +11,17 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::{Answer, Dns};
 use crate::health::address::Resolved;
 use crate::health::{Address, Roster};
 
-/// Between two questions for one name.
+/// Between two questions for one name at most.
 const REFRESH: Duration = Duration::from_secs(30);
-/// The same while a name was never resolved.
+/// The same at least, and while a name was never resolved.
 const RETRY: Duration = Duration::from_secs(1);
 /// New names are looked for this often.
 const TURN: Duration = Duration::from_millis(100);
@@ -45,11 +47,14 @@ pub enum Resolution {
     },
 }
 
+/// What a name stands for, and for how long, if that is known.
+pub type Addresses = (Vec<SocketAddr>, Option<Duration>);
+
 /// The resolver, and what it is told to do.
-pub struct Discovery<R> {
+pub struct Names<R> {
     resolve: R,
     asked: HashMap<usize, Question>,
-    running: JoinSet<(Arc<Resolved>, io::Result<Vec<SocketAddr>>)>,
+    running: JoinSet<(Arc<Resolved>, io::Result<Addresses>)>,
 }
 
 /// A name that is looked after.
@@ -60,16 +65,24 @@ struct Question {
     failed: bool,
 }
 
-/// Asks the system's resolver. Blocks.
-pub fn system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    Ok((host, port).to_socket_addrs()?.collect())
+/// Asks `dns`, and where that is the system's own and says nothing, whatever else the system resolves names by.
+/// Blocks, on a thread of `runtime` that may.
+pub fn resolve(dns: &Dns, runtime: &Handle, host: &str, port: u16) -> io::Result<Addresses> {
+    match runtime.block_on(dns.addresses(host)) {
+        Ok(Answer { found, ttl }) => {
+            let ttl = Some(ttl).filter(|ttl| !ttl.is_zero());
+            Ok((found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect(), ttl))
+        }
+        Err(_) if dns.is_of_the_system() => Ok(((host, port).to_socket_addrs()?.collect(), None)),
+        Err(why) => Err(io::Error::other(why)),
+    }
 }
 
-impl<R> Discovery<R>
+impl<R> Names<R>
 where
-    R: Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Clone + Send + 'static,
+    R: Fn(&str, u16) -> io::Result<Addresses> + Clone + Send + 'static,
 {
-    /// Names are resolved by `resolve`, which may block: [`system`].
+    /// Names are resolved by `resolve`, which may block: [`resolve`].
     pub fn new(resolve: R) -> Self {
         Self { resolve, asked: HashMap::new(), running: JoinSet::new() }
     }
@@ -121,12 +134,14 @@ where
         }
     }
 
-    fn answered(&mut self, name: &Arc<Resolved>, answer: io::Result<Vec<SocketAddr>>, sink: &impl Fn(Resolution)) {
-        let moved = answer.as_ref().ok().and_then(|addresses| name.answered(addresses));
+    fn answered(&mut self, name: &Arc<Resolved>, answer: io::Result<Addresses>, sink: &impl Fn(Resolution)) {
+        let moved = answer.as_ref().ok().and_then(|(addresses, _)| name.answered(addresses));
+        let ttl = answer.as_ref().ok().and_then(|(_, ttl)| *ttl);
         let Some(question) = self.asked.get_mut(&(Arc::as_ptr(name) as usize)) else { return };
         let before = std::mem::replace(&mut question.failed, answer.is_err());
         question.running = false;
-        question.next = now() + if name.current().is_some() { REFRESH } else { RETRY };
+        let wait = if name.current().is_some() { ttl.unwrap_or(REFRESH) } else { RETRY };
+        question.next = now() + wait.clamp(RETRY, REFRESH);
         let host = name.host().to_owned();
         match (answer, moved) {
             (Err(error), _) if !before => sink(Resolution::Failed { host, error }),
@@ -156,9 +171,9 @@ mod tests {
         Arc::new(Mutex::new(Ok(addresses.iter().map(|address| address.parse().unwrap()).collect())))
     }
 
-    fn resolver(told: &Told) -> impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Clone + Send + 'static {
+    fn resolver(told: &Told) -> impl Fn(&str, u16) -> io::Result<Addresses> + Clone + Send + 'static {
         let told = Arc::clone(told);
-        move |_, _| told.lock().clone().map_err(io::Error::from)
+        move |_, _| told.lock().clone().map(|found| (found, None)).map_err(io::Error::from)
     }
 
     fn roster(names: &[&str]) -> Arc<Roster> {
@@ -187,7 +202,7 @@ mod tests {
         let (stop, shutdown) = watch::channel(false);
         let rosters = vec![Arc::clone(&roster)];
         let sink = move |fact| tell.send(fact).unwrap();
-        let task = tokio::spawn(Discovery::new(resolver(&told)).run(move || rosters.clone(), sink, shutdown));
+        let task = tokio::spawn(Names::new(resolver(&told)).run(move || rosters.clone(), sink, shutdown));
         for _ in 0..2 {
             let fact = tokio::time::timeout(Duration::from_secs(20), facts.recv()).await.unwrap();
             assert!(matches!(fact, Some(Resolution::Moved { .. })), "{fact:?}");
@@ -198,32 +213,35 @@ mod tests {
     }
 
     #[test]
-    fn name_is_asked_for_again_after_half_a_minute_or_a_second_if_it_was_never_resolved() {
+    fn name_is_asked_for_again_when_its_answer_is_over_or_after_a_second_if_it_was_never_resolved() {
         let (roster, told) = (roster(&["a"]), told(&[]));
-        let mut discovery = Discovery::new(resolver(&told));
-        discovery.refresh(&[Arc::clone(&roster)]);
-        let wait = |discovery: &mut Discovery<_>, answer: io::Result<Vec<SocketAddr>>| {
-            discovery.answered(name(&roster, 0), answer, &|_| {});
-            let question = discovery.asked.values().next().unwrap();
+        let mut names = Names::new(resolver(&told));
+        names.refresh(&[Arc::clone(&roster)]);
+        let wait = |names: &mut Names<_>, answer: io::Result<Addresses>| {
+            names.answered(name(&roster, 0), answer, &|_| {});
+            let question = names.asked.values().next().unwrap();
             question.next.saturating_duration_since(now()).as_millis().div_ceil(100)
         };
         let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
-        assert_eq!(wait(&mut discovery, Err(io::ErrorKind::NotFound.into())), 10);
-        assert_eq!(wait(&mut discovery, Ok(vec![address])), 300);
-        assert_eq!(wait(&mut discovery, Err(io::ErrorKind::NotFound.into())), 300, "still good");
+        assert_eq!(wait(&mut names, Err(io::ErrorKind::NotFound.into())), 10);
+        assert_eq!(wait(&mut names, Ok((vec![address], None))), 300);
+        for (ttl, tenths) in [(2, 20), (90, 300)] {
+            assert_eq!(wait(&mut names, Ok((vec![address], Some(Duration::from_secs(ttl))))), tenths, "TTL {ttl}");
+        }
+        assert_eq!(wait(&mut names, Err(io::ErrorKind::NotFound.into())), 300, "still good");
         assert_eq!(name(&roster, 0).current(), Some(address));
     }
 
     #[test]
     fn failure_is_told_once_until_the_name_resolves_again() {
         let (roster, told_nothing) = (roster(&["a"]), told(&[]));
-        let mut discovery = Discovery::new(resolver(&told_nothing));
-        discovery.refresh(&[Arc::clone(&roster)]);
+        let mut names = Names::new(resolver(&told_nothing));
+        names.refresh(&[Arc::clone(&roster)]);
         let facts = Mutex::new(Vec::new());
         let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
         for good in [false, false, true, true, false] {
-            let answer = if good { Ok(vec![address]) } else { Err(io::ErrorKind::NotFound.into()) };
-            discovery.answered(name(&roster, 0), answer, &|fact| facts.lock().push(fact));
+            let answer = if good { Ok((vec![address], None)) } else { Err(io::ErrorKind::NotFound.into()) };
+            names.answered(name(&roster, 0), answer, &|fact| facts.lock().push(fact));
         }
         let told: Vec<_> = facts.lock().iter().map(|fact| matches!(fact, Resolution::Moved { .. })).collect();
         assert_eq!(told, [false, true, false]);
@@ -232,17 +250,17 @@ mod tests {
     #[test]
     fn departed_names_are_forgotten_and_those_that_stay_are_not_asked_anew() {
         let (before, told) = (roster(&["a", "b"]), told(&[]));
-        let mut discovery = Discovery::new(resolver(&told));
-        discovery.refresh(&[Arc::clone(&before)]);
-        discovery.answered(name(&before, 0), Ok(vec!["127.0.0.1:80".parse().unwrap()]), &|_| {});
-        let next = discovery.asked[&(Arc::as_ptr(name(&before, 0)) as usize)].next;
+        let mut names = Names::new(resolver(&told));
+        names.refresh(&[Arc::clone(&before)]);
+        names.answered(name(&before, 0), Ok((vec!["127.0.0.1:80".parse().unwrap()], None)), &|_| {});
+        let next = names.asked[&(Arc::as_ptr(name(&before, 0)) as usize)].next;
         let after = Arc::new(Roster {
             pool: Arc::clone(&before.pool),
             policy: before.policy.clone(),
             http: None,
             targets: before.targets[..1].to_vec(),
         });
-        discovery.refresh(&[after]);
-        assert_eq!(discovery.asked.values().map(|question| question.next).collect::<Vec<_>>(), [next]);
+        names.refresh(&[after]);
+        assert_eq!(names.asked.values().map(|question| question.next).collect::<Vec<_>>(), [next]);
     }
 }
