@@ -151,6 +151,7 @@ impl Connection {
         }
         let limits = self.wire.limits();
         let (due, fault) = if self.wire.is_heard() {
+            self.wire.set_awaits_body(true);
             (self.body.due(limits.body_timeout), Some(Fault::BodyTimeout))
         } else if let Some(due) = self.wire.header_due() {
             (due, Some(Fault::HeaderTimeout))
@@ -217,6 +218,7 @@ impl AsyncRead for Connection {
             this.wire.note_received(buf.filled().get(before..).unwrap_or_default());
         }
         if this.wire.wants_body() {
+            this.wire.set_awaits_body(false);
             this.body.came(n);
         } else {
             this.body = BodyPace::default();

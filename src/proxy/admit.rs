@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use http::uri::Authority;
-use http::{Method, header};
+use http::{Method, Version, header};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
-use super::ctx::{Ctx, Id};
+use super::ctx::{Body, Ctx, Id};
 use super::forward::streams;
 use super::request::with_facts;
 use super::wire::Wire;
@@ -76,8 +76,11 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }
-    if let Some(wire) = ctx.wire.as_ref().filter(|_| !session.as_downstream_mut().is_body_empty()) {
-        wire.body_wanted();
+    if !session.as_downstream_mut().is_body_empty() {
+        ctx.body = if waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
+        if let Some(wire) = &ctx.wire {
+            wire.body_wanted();
+        }
     }
     Ok(())
 }
@@ -114,6 +117,13 @@ fn class(denial: Denial) -> Class {
         Denial::UriBytes => Class::UriTooLong,
         Denial::Address => Class::Denied,
     }
+}
+
+/// Does the client keep its body until an interim answer says that it is wanted? Over HTTP/2 none reaches it.
+fn waits_for_continue(request: &RequestHeader) -> bool {
+    let expects = request.headers.get(header::EXPECT);
+    request.version == Version::HTTP_11
+        && expects.is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Does the request ask for something that is silent for long by nature? The answer's type has the last word.

@@ -3,21 +3,25 @@
 //! Every way an attempt can end comes through [`end`], so that lease, log and counters agree; whether it is repeated is
 //! said by `resilience`, after the next origin was found.
 
+use std::future::Future as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use pingora_core::Result;
-use pingora_core::{Error, ErrorType};
+use pingora_core::{Error, ErrorSource, ErrorType};
 use pingora_proxy::Session;
 
 use super::Gateway;
-use super::ctx::{Attempt, Ctx, Running};
+use super::ctx::{Attempt, Body, Ctx, Running};
 use super::forward::{has_untried, next_untried};
+use super::watchdog::Late;
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick};
 use crate::resilience::failure::{Answer, Stage, classify};
 use crate::resilience::{self, Class, Decision, Failure, Place};
-use std::sync::Arc;
 
 /// A class of ours as the error Pingora carries; never tried again.
 pub(super) fn raise(class: Class) -> Box<Error> {
@@ -43,7 +47,7 @@ impl Gateway {
     /// The try failed on a connection.
     pub(super) fn failed(
         &self,
-        session: &Session,
+        session: &mut Session,
         ctx: &mut Ctx,
         mut error: Box<Error>,
         reused: bool,
@@ -59,8 +63,12 @@ impl Gateway {
             error.set_retry(true);
             return error;
         }
-        let watchdog = running.watch.as_ref().is_some_and(super::watchdog::Watch::fired);
-        let class = classify(&error, Stage::Connected { reused, answer: running.answer, watchdog });
+        let late = running.watch.as_ref().and_then(super::watchdog::Watch::fired);
+        let class = if while_client_owes(ctx.body, &error, late) && owes_more(session) {
+            Class::ClientTimeout
+        } else {
+            classify(&error, Stage::Connected { reused, answer: running.answer, watchdog: late.is_some() })
+        };
         if class == Class::Stale {
             running.lease.origin().hide_idle(self.shard);
         }
@@ -101,6 +109,18 @@ impl Gateway {
         error.set_retry(again);
         error
     }
+}
+
+/// Did time run out while the client owed some of its body? A shared HTTP/2 connection has no watch that would know.
+fn while_client_owes(body: Body, error: &Error, late: Option<Late>) -> bool {
+    let unwatched = late.is_none() && *error.esource() == ErrorSource::Upstream;
+    late == Some(Late::Client) || unwatched && body == Body::Owed && *error.etype() == ErrorType::ReadTimedout
+}
+
+/// Is nothing of the body there to be read? What is read here goes into the buffer for replays like all before.
+fn owes_more(session: &mut Session) -> bool {
+    let read = pin!(session.downstream_session.read_request_body());
+    read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 /// Is there another try? If so, it is in `ctx.next` where it goes.

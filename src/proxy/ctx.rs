@@ -48,6 +48,18 @@ pub struct Ctx {
     pub(super) error: Option<Class>,
     /// The answer may be silent for as long as a stream.
     pub(super) streams: bool,
+    pub(super) body: Body,
+}
+
+/// Where the body of the request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    /// With the client, which waits to be told to go on (`Expect: 100-continue`).
+    Held,
+    /// The client owes some of it.
+    Owed,
+    /// All of it is on its way, or there is none.
+    Sent,
 }
 
 /// The request's id.
@@ -119,6 +131,7 @@ impl Ctx {
             headed: None,
             error: None,
             streams: false,
+            body: Body::Sent,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Towards the origin and back: the key and the pick of a try, its connection, and what passes either way.
 //!
-//! A key is rendered once a request, an origin picked once a try. `read`, `stream` and `total` are the watchdog's
-//! (HTTP/1).
+//! A key is rendered once a request, an origin picked once a try. `read`, `stream` and `total` are the watchdog's, where
+//! a connection serves one request at a time: always in HTTP/1, and in HTTP/2 for a request with a body.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
-use super::ctx::{Attempt, Ctx, Placement, Running};
+use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::request::{SCHEME, authority, origin_form, with_facts};
 use super::{Gateway, reject};
 use crate::balance;
@@ -90,6 +90,9 @@ impl Gateway {
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
         let mut peer = self.connect_to(&pick, &upstream.pool, &route.timeouts)?;
+        if upstream.pool.settings().protocol == Protocol::H2c {
+            speak_h2(&mut peer.options, ctx, &route.timeouts);
+        }
         if !headers::concern_one_hop(&session.req_header().headers) {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
         }
@@ -124,21 +127,19 @@ impl Gateway {
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
         options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin)))));
-        if settings.protocol == Protocol::H2c {
-            speak_h2(options, timeouts);
-        }
         Ok(Box::new(peer))
     }
 
     /// A connection is held: the watch over the attempt begins.
     pub(super) fn connected(&self, ctx: &mut Ctx, held: &Connected<'_>, now: Instant) {
-        let multiplexed = held.peer.options.alpn.get_min_http_version() == 2;
+        let h2 = held.peer.options.alpn.get_min_http_version() == 2;
+        let shared = h2 && held.peer.options.max_h2_streams > 1;
         let Some((route, upstream)) = ctx.target() else { return };
         let (timeouts, limits) = (route.timeouts, upstream.pool.settings().connections);
         let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
         let age = || established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
         let took = established.and_then(|timing| timing.establishment_duration);
-        let served = if multiplexed { 0 } else { self.connections.count(held.fd, held.reused) };
+        let served = if h2 { 0 } else { self.connections.count(held.fd, held.reused) };
         let last =
             limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age() >= most);
         let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
@@ -147,10 +148,10 @@ impl Gateway {
         }
         let Some(running) = ctx.running.as_mut() else { return };
         running.lease.connected(now);
-        running.last_on_connection = last && !multiplexed;
-        if !multiplexed {
-            let silence = if ctx.streams { timeouts.stream } else { timeouts.read };
-            running.watch = Some(self.watchdog.watch(held.fd, silence, end, now));
+        running.last_on_connection = last && !h2;
+        if !shared {
+            running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));
+            owe(ctx, now);
         }
     }
 
@@ -169,6 +170,10 @@ impl Gateway {
         }
         if interim {
             running.answer = Answer::Interim;
+            if ctx.body == Body::Held && head.status.as_u16() == 100 {
+                ctx.body = Body::Owed;
+                owe(ctx, now);
+            }
             return Ok(());
         }
         running.answer = Answer::Header;
@@ -183,11 +188,8 @@ impl Gateway {
         headers::towards_client(head);
         if streams(&head.headers) || reject::switches_protocol(head.status) {
             ctx.streams = true;
-            let stream = ctx.target().map(|(route, _)| route.timeouts.stream);
-            if let (Some(Running { watch: Some(watch), .. }), Some(stream)) = (&ctx.running, stream) {
-                watch.allow(stream);
-            }
         }
+        relax(ctx);
         Ok(())
     }
 }
@@ -205,11 +207,36 @@ fn cached(headers: &HeaderMap, ctx: &mut Ctx) {
     }
 }
 
-/// HTTP/2 by prior knowledge. Streams share a connection, which no watchdog may cut: the time-out is Pingora's.
-fn speak_h2(options: &mut PeerOptions, timeouts: &Timeouts) {
+/// How long the answer may be silent, now that its type is known.
+fn relax(ctx: &Ctx) {
+    let (Some(Running { watch: Some(watch), .. }), Some((route, upstream))) = (&ctx.running, ctx.target()) else {
+        return;
+    };
+    if upstream.pool.settings().protocol == Protocol::H2c {
+        // What Pingora has not handed on yet does not lie in the socket: a client that takes its time is not to look
+        // like an origin that is silent. Its own limit comes first.
+        let client = ctx.wire.as_ref().map_or(Duration::ZERO, |wire| wire.limits().send_timeout);
+        watch.allow(silence(ctx.streams, &route.timeouts) + client);
+    } else if ctx.streams {
+        watch.allow(route.timeouts.stream);
+    }
+}
+
+fn silence(streams: bool, timeouts: &Timeouts) -> Duration {
+    if streams { timeouts.stream } else { timeouts.read }
+}
+
+/// HTTP/2 by prior knowledge. Streams share a connection, which no watchdog may cut: the time-out is Pingora's. It runs
+/// from the request's header on, so that a body would have to be sent within it: a request with one gets a connection
+/// that is not shared, unless it may stream for long.
+fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
     options.set_http_version(2, 2);
-    options.max_h2_streams = STREAMS;
-    options.read_timeout = Some(timeouts.read);
+    if ctx.body == Body::Sent || ctx.streams {
+        options.max_h2_streams = STREAMS;
+        options.read_timeout = Some(silence(ctx.streams, timeouts));
+    } else {
+        options.max_h2_streams = 1;
+    }
 }
 
 /// The key of a request; `None` without a pool.
@@ -270,15 +297,34 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     Ok(())
 }
 
+/// The client's patience with its own body begins, if it owes any.
+fn owe(ctx: &Ctx, now: Instant) {
+    let Some(wire) = ctx.wire.as_ref().filter(|_| ctx.body == Body::Owed) else { return };
+    if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
+        let limit = wire.limits().body_timeout;
+        if wire.is_h2() {
+            watch.owed(limit, None, now);
+        } else {
+            // The connection itself counts better, as long as it is asked for more.
+            watch.owed(limit * 2, Some(Arc::clone(wire)), now);
+        }
+    }
+}
+
 /// A piece of the request's body.
-pub(super) fn request_body(session: &Session, body: &mut Option<Bytes>, end: bool, ctx: &Ctx, now: Instant) {
+pub(super) fn request_body(session: &Session, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx, now: Instant) {
     // An empty last piece would be written as a second terminating chunk and spoil the connection for the next
     // request (github.com/cloudflare/pingora/issues/935).
     if end && body.as_ref().is_some_and(Bytes::is_empty) {
         *body = None;
     }
+    let first = ctx.body == Body::Held && !end;
+    ctx.body = if end || ctx.body == Body::Sent { Body::Sent } else { Body::Owed };
+    if first {
+        owe(ctx, now);
+    }
     if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
-        watch.heard(now);
+        if end { watch.all_sent(now) } else { watch.sent(body.as_ref().map_or(0, Bytes::len), now) }
     }
     if let Some(wire) = ctx.wire.as_ref().filter(|_| end || session.was_upgraded()) {
         wire.body_ended();

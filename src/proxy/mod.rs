@@ -8,6 +8,7 @@ mod admit;
 mod again;
 pub mod ctx;
 mod forward;
+mod pressure;
 mod record;
 pub mod reject;
 mod request;

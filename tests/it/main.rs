@@ -52,3 +52,4 @@ mod threads_together;
 mod tries;
 mod tries_by_method;
 mod where_it_went;
+mod whose_turn;

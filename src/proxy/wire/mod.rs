@@ -55,6 +55,7 @@ pub struct Wire {
     eaten: AtomicU64,
     heard: AtomicBool,
     body_wanted: AtomicBool,
+    body_awaited: AtomicBool,
     requests: AtomicU32,
     serving: AtomicU32,
     reset: AtomicBool,
@@ -135,6 +136,11 @@ impl Wire {
         self.body_wanted.store(false, Relaxed);
     }
 
+    /// Whether more of the body was asked for and has not come (HTTP/1).
+    pub fn awaits_body(&self) -> bool {
+        self.body_awaited.load(Relaxed)
+    }
+
     /// The request is over; its header had `header` bytes as parsed, `body` bytes of body were read (HTTP/1 only).
     pub fn request_finished(&self, header: usize, body: usize) {
         let used = header.saturating_add(body);
@@ -194,6 +200,7 @@ impl Wire {
             eaten: AtomicU64::new(0),
             heard: AtomicBool::new(false),
             body_wanted: AtomicBool::new(false),
+            body_awaited: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             reset: AtomicBool::new(false),
@@ -211,6 +218,7 @@ impl Wire {
     pub fn begin_turn(&self, limits: Limits) {
         self.heard.store(false, Relaxed);
         self.body_wanted.store(false, Relaxed);
+        self.body_awaited.store(false, Relaxed);
         self.turn.lock().begin(limits, self.is_settled());
     }
 
@@ -251,6 +259,11 @@ impl Wire {
     /// Whether a body is being read.
     pub fn wants_body(&self) -> bool {
         self.body_wanted.load(Relaxed)
+    }
+
+    /// More of the body was asked for and has not come yet, or it has.
+    pub fn set_awaits_body(&self, awaited: bool) {
+        self.body_awaited.store(awaited, Relaxed);
     }
 
     /// Requests being served now.
