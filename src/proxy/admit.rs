@@ -31,9 +31,12 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
     if let Some(first_byte) = wire.began() {
         ctx.began = first_byte;
     }
-    if !session.is_http2() {
+    let limits = wire.limits();
+    if session.is_http2() {
+        // A window that stays shut shows on the stream alone: the connection writes on.
+        session.set_write_timeout(Some(limits.send_timeout));
+    } else {
         session.as_downstream_mut().set_pipelining_enabled(true);
-        let limits = wire.limits();
         // Pingora has switched it off for HTTP/1.0, `Connection: close` and a length beside chunks: that stays.
         let alive = session.as_downstream().get_keepalive().is_some() && !wire.must_close();
         session.set_keepalive(alive.then(|| limits.keepalive.as_secs().max(1)));
@@ -78,7 +81,8 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     }
     if !session.as_downstream_mut().is_body_empty() {
         ctx.body = if waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
-        if let Some(wire) = &ctx.wire {
+        // Streams share a connection, which cannot tell whose body is late: the watchdog can.
+        if let Some(wire) = ctx.wire.as_ref().filter(|wire| !wire.is_h2()) {
             wire.body_wanted();
         }
     }

@@ -1,5 +1,6 @@
 //! Who is too slow, the client or the origin? An origin is not to blame for what its client owes, and the other way round.
 
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -160,4 +161,52 @@ fn an_origin_that_falls_silent_in_its_answer_is_cut() {
     a.script([on("/half").then(half.into()).then(Step::Hang), on("/cut").then(Step::End(Close::Rst))]);
     assert!(gateway.client().send(&Ask::get("/half")).is_err(), "it looked whole");
     assert_eq!(told(&gateway, "/half"), (200.into(), "response_timeout".into(), "response_timeout".into()));
+}
+
+mod h2_clients {
+    use super::*;
+
+    #[test]
+    fn each_upload_has_its_own_time() {
+        for protocol in ["http1", "h2c"] {
+            let (_a, gateway) = gate(protocol, "body_timeout: 1500ms", "");
+            let began = Instant::now();
+            // Other requests on the connection, bodies among them, come and go meanwhile.
+            let (stalled, others) = rig::h2c_stalled(gateway.address(), "/up", Duration::from_millis(100));
+            assert_eq!(stalled.unwrap().status, 408, "{protocol}");
+            let took = began.elapsed();
+            assert!(took >= Duration::from_millis(1400) && took < Duration::from_secs(15), "{protocol}: {took:?}");
+            assert!(others.len() > 2 && others.iter().all(|status| *status == 200), "{protocol}: {others:?}");
+            let (status, error, _) = told(&gateway, "/up");
+            assert_eq!((status, error), (408.into(), "client_timeout".into()), "{protocol}");
+            assert_not_blamed(&gateway);
+        }
+    }
+
+    #[test]
+    fn an_upload_in_good_time_may_take_longer_than_any_limit() {
+        for protocol in ["http1", "h2c"] {
+            let (a, gateway) = gate(protocol, "body_timeout: 1s", "");
+            let sent = AtomicU64::new(0);
+            a.script([on("/up").delay(500).then(Step::Read(Amount::All)).then(answer(200).body(Body::Checked).into())]);
+            let answer = rig::h2c_upload(gateway.address(), "/up", 8 << 20, &sent);
+            assert_eq!((answer.status, answer.text()), (200, format!("{} bytes, all right", 8 << 20)), "{protocol}");
+        }
+    }
+
+    #[test]
+    fn one_whose_window_stays_shut_is_let_go_and_the_others_are_served() {
+        for protocol in ["http1", "h2c"] {
+            let (a, gateway) = gate(protocol, "send_timeout: 600ms", "");
+            a.script([on("/shut").then(answer(200).body(Body::Size(1 << 20)).into())]);
+            let began = Instant::now();
+            let (shut, other) = rig::h2c_shut(gateway.address(), "/shut", "/open");
+            assert!(shut.is_err(), "{protocol}: {shut:?}");
+            assert_eq!(other.unwrap().status, 200, "{protocol}");
+            assert!(began.elapsed() >= Duration::from_millis(600), "{protocol}");
+            let (status, error, _) = told(&gateway, "/shut");
+            assert_eq!((status, error), (200.into(), "client_gone".into()), "{protocol}");
+            assert_not_blamed(&gateway);
+        }
+    }
 }

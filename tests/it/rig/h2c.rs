@@ -71,6 +71,52 @@ pub(crate) fn h2c_download(to: SocketAddr, target: &str, mut stop: impl FnMut(u6
     })
 }
 
+/// Begins an upload and does not go on with it; meanwhile, after each pause, another request with a body is asked on the
+/// same connection. What came of the first, and the statuses of the others.
+pub(crate) fn h2c_stalled(to: SocketAddr, target: &str, pause: Duration) -> (Result<Answer, String>, Vec<u16>) {
+    within(PATIENCE, async {
+        let client = connect(to).await;
+        let (answer, mut body) =
+            client.clone().ready().await.unwrap().send_request(head(&Ask::new("PUT", target)), false).unwrap();
+        body.send_data(Bytes::from_static(b"0123456789"), false).unwrap();
+        let mut stalled = tokio::spawn(async { whole(answer.await?).await });
+        let mut others = Vec::new();
+        loop {
+            tokio::select! {
+                ended = &mut stalled => return (ended.unwrap().map_err(|error| error.to_string()), others),
+                () = tokio::time::sleep(pause) => {}
+            }
+            let ask = Ask::new("PUT", &format!("/other/{}", others.len())).body("all of it");
+            others.push(one(client.clone(), ask).await.unwrap().status);
+        }
+    })
+}
+
+/// Makes no room for more of the first answer; once that is over, asks for another on the same connection. How many bytes
+/// of the first came and how it ended, and the second.
+pub(crate) fn h2c_shut(to: SocketAddr, shut: &str, open: &str) -> (Result<usize, String>, Result<Answer, String>) {
+    within(PATIENCE, async {
+        let stream = TcpStream::connect(to).await.unwrap();
+        // The window of the connection stays open: it is the stream's that shuts.
+        let builder = h2::client::Builder::new().initial_connection_window_size(16 << 20).clone();
+        let (mut client, connection) = builder.handshake::<_, Bytes>(stream).await.unwrap();
+        tokio::spawn(connection);
+        let (first, _) = client.send_request(head(&Ask::get(shut)), true).unwrap();
+        let first = first.await.unwrap().into_body();
+        let first = read_without_room(first).await.map_err(|error| error.to_string());
+        let second = one(client, Ask::get(open)).await.map_err(|error| error.to_string());
+        (first, second)
+    })
+}
+
+async fn read_without_room(mut body: h2::RecvStream) -> Result<usize, h2::Error> {
+    let mut read = 0;
+    while let Some(piece) = body.data().await {
+        read += piece?.len();
+    }
+    Ok(read)
+}
+
 fn within<T>(limit: Duration, work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { timeout(limit, work).await.expect("answers in time") })

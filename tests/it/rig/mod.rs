@@ -34,7 +34,7 @@ pub(crate) use disk::disk;
 pub(crate) use dns::{Dns, Say, dns, loopback};
 pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
-pub(crate) use h2c::{h2c, h2c_download, h2c_upload};
+pub(crate) use h2c::{h2c, h2c_download, h2c_shut, h2c_stalled, h2c_upload};
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
