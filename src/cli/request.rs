@@ -61,7 +61,7 @@ impl Request {
             scheme,
             host: host::normalise(&authority).into_owned(),
             host_port: host::with_port(&authority, scheme).into_owned(),
-            target: target.origin_form(method.as_bytes()).into_owned(),
+            target: target.as_received(method.as_bytes()).into_owned(),
         })
     }
 

@@ -14,7 +14,7 @@ use crate::traffic::Target;
 pub(super) fn with_facts<T>(request: &RequestHeader, ctx: &Ctx, look: impl FnOnce(&Facts<'_>) -> T) -> T {
     let authority = authority(request);
     let (host, host_port) = (host::normalise(authority), host::with_port(authority, SCHEME));
-    let target = origin_form(request);
+    let target = target(request, Target::as_received);
     look(&Facts {
         method: request.method.as_str(),
         scheme: SCHEME,
@@ -53,14 +53,15 @@ fn in_target(request: &RequestHeader) -> Option<&str> {
 
 /// The target in origin form, the bytes as received.
 pub(super) fn origin_form(request: &RequestHeader) -> Cow<'_, [u8]> {
+    target(request, Target::origin_form)
+}
+
+fn target<'a>(request: &'a RequestHeader, form: fn(&Target<'a>, &[u8]) -> Cow<'a, [u8]>) -> Cow<'a, [u8]> {
     let (method, raw) = (request.method.as_str().as_bytes(), request.raw_path());
     if raw.first() == Some(&b'/') {
         return Cow::Borrowed(raw);
     }
-    match Target::parse(method, raw) {
-        Ok(target) => target.origin_form(method),
-        Err(_) => Cow::Borrowed(raw),
-    }
+    Target::parse(method, raw).map_or(Cow::Borrowed(raw), |target| form(&target, method))
 }
 
 #[cfg(test)]

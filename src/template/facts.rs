@@ -13,7 +13,7 @@ pub struct Facts<'a> {
     pub host: &'a str,
     /// The same with a port that is not the scheme's default.
     pub host_port: &'a str,
-    /// Path and query in origin form, byte for byte as received.
+    /// Path and query, byte for byte as received; an absolute target may have had a query alone (`?a=b`).
     pub target: &'a [u8],
     /// The header lines.
     pub headers: &'a http::HeaderMap,
@@ -24,9 +24,12 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The path as received.
+    /// The path as received; `/` where there was none.
     pub fn path(&self) -> &'a [u8] {
-        self.split().0
+        match self.split().0 {
+            b"" => b"/",
+            path => path,
+        }
     }
 
     /// What follows the first `?`, if there is one.
@@ -68,5 +71,6 @@ mod tests {
         check("/a?b?c", "/a", Some("b?c"));
         check("/a?", "/a", Some(""));
         check("/a", "/a", None);
+        check("?b", "/", Some("b"));
     }
 }

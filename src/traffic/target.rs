@@ -62,6 +62,14 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// What nginx calls `$request_uri`: the same, but a query that follows the authority at once stays as it came.
+    pub fn as_received(&self, method: &[u8]) -> Cow<'a, [u8]> {
+        match *self {
+            Self::Absolute { path_and_query: rest @ [b'?', ..], .. } => Cow::Borrowed(rest),
+            _ => self.origin_form(method),
+        }
+    }
+
     fn absolute(raw: &'a [u8]) -> Option<Self> {
         let scheme = raw.windows(3).position(|three| three == b"://")?;
         if !raw[..scheme].eq_ignore_ascii_case(b"http") && !raw[..scheme].eq_ignore_ascii_case(b"https") {
@@ -125,6 +133,16 @@ mod tests {
         check("GET", "http://[::1]:80?q=/", "[::1]:80", "/?q=/");
         check("OPTIONS", "http://h", "h", "*");
         check("OPTIONS", "http://h?q", "h", "/?q");
+    }
+
+    #[test]
+    fn a_query_without_a_path_stays_as_it_came_where_it_is_only_named() {
+        let received = |raw| parse("GET", raw).unwrap().as_received(b"GET").into_owned();
+        assert_eq!(received("http://h?q"), b"?q");
+        assert_eq!(received("http://h?"), b"?");
+        assert_eq!(received("http://h"), b"/");
+        assert_eq!(received("http://h/?q"), b"/?q");
+        assert_eq!(received("/?q"), b"/?q");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use regex::Regex;
 use crate::rig::{self, Answer, Close, Door, Gateway, Nginx, Origin, Raw, Step, on};
 
 /// Targets; `HOST` stands for the host of the request.
-const TARGETS: [&str; 24] = [
+const TARGETS: [&str; 26] = [
     "/",
     "/a",
     "/a/b.jpg?w=640&v=3",
@@ -33,6 +33,8 @@ const TARGETS: [&str; 24] = [
     "http://HOST/a?b=1",
     "http://HOST/a?",
     "http://HOST",
+    "http://HOST?b=1",
+    "http://HOST?",
     "HTTP://HOST/A%2fb",
 ];
 
@@ -167,6 +169,7 @@ fn requests() -> Vec<String> {
         "GET /{}|^\\?`{}|^\\",
         "GET http://Example.com:8080/x?y",
         "GET http://Example.com:8080",
+        "GET http://Example.com:8080?x=y",
     ];
     all.extend(firsts.map(|first| with(first, "Example.com:8080")));
     all.extend(["we!$&'()*+,;=~_%20", "A.B.:99", "[FE80::1]:80"].map(|host| with("GET /x", host)));

@@ -115,7 +115,7 @@ impl Shape {
             _ => request.authority,
         };
         let authority = String::from_utf8_lossy(authority);
-        let target = target.origin_form(request.method);
+        let target = target.as_received(request.method);
         let client_ip = request.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let facts = Facts {
             method,
