@@ -31,10 +31,10 @@ pub enum Args {
 struct WrittenArgs {
     /// Only these are part of `{args}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    keep: Option<Vec<ArgName>>,
+    keep: Option<Off<Vec<ArgName>>>,
     /// All but these are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    drop: Option<Vec<ArgName>>,
+    drop: Option<Off<Vec<ArgName>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ written!(ArgName);
 
 impl Serialize for Args {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let list = |names: &Vec<String>| Some(names.iter().cloned().map(ArgName).collect());
+        let list = |names: &Vec<String>| Some(Off::On(names.iter().cloned().map(ArgName).collect()));
         let written = match self {
             Self::All => WrittenArgs::default(),
             Self::Keep(names) => WrittenArgs { keep: list(names), drop: None },
@@ -73,17 +73,23 @@ impl Serialize for Args {
 
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let plain = |names: Vec<ArgName>| names.into_iter().map(|ArgName(name)| name).collect();
-        match Off::<WrittenArgs>::deserialize(deserializer)? {
-            Off::Off | Off::On(WrittenArgs { keep: None, drop: None }) => Ok(Self::All),
-            Off::On(WrittenArgs { keep: Some(names), drop: None }) => Ok(Self::Keep(plain(names))),
-            Off::On(WrittenArgs { keep: None, drop: Some(names) }) if names.is_empty() => Ok(Self::All),
-            Off::On(WrittenArgs { keep: None, drop: Some(names) }) => Ok(Self::Drop(plain(names))),
-            Off::On(WrittenArgs { keep: Some(_), drop: Some(_) }) => {
-                Err(refuse(&Invalid::new("found both keep and drop", "expected one of them")))
-            }
+        let written = match Off::<WrittenArgs>::deserialize(deserializer)? {
+            Off::Off => WrittenArgs::default(),
+            Off::On(written) => written,
+        };
+        match (names(written.keep), names(written.drop)) {
+            (None, None) => Ok(Self::All),
+            (Some(names), None) => Ok(Self::Keep(names)),
+            (None, Some(names)) if names.is_empty() => Ok(Self::All),
+            (None, Some(names)) => Ok(Self::Drop(names)),
+            (Some(_), Some(_)) => Err(refuse(&Invalid::new("found both keep and drop", "expected one of them"))),
         }
     }
+}
+
+/// A list that is off is one that is not written: an empty one would keep nothing.
+fn names(list: Option<Off<Vec<ArgName>>>) -> Option<Vec<String>> {
+    Some(list?.on()?.iter().map(|ArgName(name)| name.clone()).collect())
 }
 
 impl JsonSchema for Args {

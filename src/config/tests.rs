@@ -120,6 +120,7 @@ fn off_is_taken_wherever_it_means_something() {
         with_pool(
             "origins: [a]\nroutes: [ { pool: origin, retry: off, access: off, limits: off, buffering: { response: off } } ]",
         ),
+        format!("{SMALLEST}certificates: off\ntrusted_proxies: off\nroutes: off\n"),
         format!("{SMALLEST}certificates: []\ntrusted_proxies: []\nclient_address: x-forwarded-for\n"),
         SMALLEST.replace("8080 }", "8080, proxy_protocol: off, h2c: off }"),
         SMALLEST.replace(
@@ -130,6 +131,22 @@ fn off_is_taken_wherever_it_means_something() {
         assert!(parse("f", &text).is_ok(), "{text}\n{:?}", said(&text));
     }
     assert_eq!(config(&with_pool("origins: [a]\nroutes: [ { pool: origin, retry: off } ]")).routes[0].retry.tries, 1);
+}
+
+#[test]
+fn a_list_that_is_off_is_an_empty_one_unless_it_is_needed() {
+    let written = |off: &str| {
+        let text = "origins: [a]\n    args: { drop: LIST }\n    health: { probe: { http: { headers: LIST, overloaded: LIST } } }\n\
+                    routes: [ { pool: origin, access: { allow: LIST }, retry: { safe: LIST, methods: { POST: LIST } }, \
+                    match: { hosts: LIST, methods: LIST, headers: LIST, query: LIST } } ]";
+        config(&with_pool(&text.replace("LIST", off)))
+    };
+    assert_eq!(written("off"), written("false"));
+    let route = &written("off").routes[0];
+    assert!(route.matches.hosts.is_empty() && route.retry.safe.is_empty() && route.access.allow.is_empty());
+    assert_eq!(config(&with_pool("origins: [a]\n    args: { keep: off }")).pools["origin"].args, args::Args::All);
+    assert_eq!(said(&with_pool("origins: off")), said(&with_pool("origins: []")));
+    assert!(said(&with_pool("origins: none")).iter().any(|line| line.contains("expected a list")));
 }
 
 #[test]

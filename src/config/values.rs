@@ -79,6 +79,7 @@ impl<'de> de::Deserializer<'de> for At<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.kind {
             Kind::List(_) => self.deserialize_any(visitor),
+            _ if self.node.is_off() => self.settle(visitor.visit_seq(Items { at: self, list: &[], next: 0 })),
             _ => self.settle(Err(self.wrong("a list"))),
         }
     }
@@ -86,6 +87,7 @@ impl<'de> de::Deserializer<'de> for At<'_> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.kind {
             Kind::Section(_) => self.deserialize_any(visitor),
+            _ if self.node.is_off() => self.settle(visitor.visit_map(Entries { at: self, list: Vec::new(), next: 0 })),
             _ => self.settle(Err(self.wrong("a section"))),
         }
     }

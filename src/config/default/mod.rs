@@ -2,7 +2,7 @@
 //!
 //! The defaults themselves stand beside their fields; what is printed here loads again as an equal configuration.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::Config;
 
@@ -28,10 +28,28 @@ fn tidy(section: &mut Value) {
     let Some(keys) = section.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (key, value) in keys.iter_mut().filter_map(|(key, value)| Some((key, value.as_object_mut()?))) {
         let is_none = value.get("default").is_some_and(|default| default.is_null() || default == "");
-        if is_none || required.iter().any(|name| name == key) {
+        let is_required = required.iter().any(|name| name == key);
+        if is_none || is_required {
             value.remove("default");
         }
+        if !is_required {
+            allow_off(value);
+        }
     }
+}
+
+/// A list, or a section of names of the operator's choice, may be switched off in one word.
+fn allow_off(value: &mut Map<String, Value>) {
+    if let Some(below) = value.get_mut("additionalProperties").and_then(Value::as_object_mut) {
+        allow_off(below);
+    }
+    if value.get("type").is_none_or(|kind| kind != "array") && !value.contains_key("additionalProperties") {
+        return;
+    }
+    let told = |key: &str| ["description", "default"].contains(&key);
+    let (outer, inner): (Map<_, _>, Map<_, _>) = std::mem::take(value).into_iter().partition(|(key, _)| told(key));
+    *value = outer;
+    value.insert("anyOf".to_owned(), json!([{ "enum": ["off", false] }, inner]));
 }
 
 #[cfg(test)]

@@ -79,6 +79,21 @@ fn the_schema_takes_every_example_and_what_is_dumped_of_it() {
 }
 
 #[test]
+fn the_schema_takes_off_for_a_list_as_the_reader_does() {
+    let schema = validator();
+    for list in ["routes: off", "routes: [ { pool: origin, match: { hosts: off, query: false } } ]"] {
+        let text = format!("{}{list}\n", with_pool("origins: [a]"));
+        assert!(parse("f", &text).is_ok(), "{list}");
+        assert!(schema.is_valid(&as_json(&text)), "{list}");
+    }
+    for needed in ["pools: off", "process: { listeners: off }", "pools: { origin: { origins: off } }"] {
+        let text = format!("version: 1\n{needed}\n");
+        assert!(parse("f", &text).is_err(), "{needed}");
+        assert!(!schema.is_valid(&as_json(&text)), "{needed}");
+    }
+}
+
+#[test]
 fn the_schema_refuses_what_the_reader_refuses() {
     let schema = validator();
     for wrong in [
