@@ -45,7 +45,14 @@ fn u5_the_command_drains_as_the_signal_does_and_twice_is_no_more() {
 
 #[test]
 fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
-    let (a, mut gateway) = one("{ lame_duck: 2500ms, timeout: 10s }");
+    // A machine that takes the whole of it to ask twice is given more.
+    assert!([2500, 10_000, 40_000].into_iter().any(lame_duck), "40 s are not enough to ask twice");
+}
+
+/// One that lasts so many milliseconds; false when it was over before it could be asked.
+fn lame_duck(lasts: u64) -> bool {
+    let (a, mut gateway) = one(&format!("{{ lame_duck: {lasts}ms, timeout: 60s }}"));
+    let lasts = Duration::from_millis(lasts);
     a.script([on("/held").hold("leaving").answer(200)]);
     let address = gateway.address();
     assert_eq!(gateway.get("/before").status, 200);
@@ -54,10 +61,15 @@ fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     let start = Instant::now();
     gateway.signal(Signal::SIGTERM);
     rig::eventually("/readyz says it leaves", || (ready(&gateway) == Some(503)).then_some(()));
-    assert_eq!(gateway.get("/lame").status, 200);
-    assert!(start.elapsed() < Duration::from_millis(2300), "too slow to tell: {:?}", start.elapsed());
-    rig::eventually("the listener is closed", || rig::Raw::connect(address).is_err().then_some(()));
-    assert!(start.elapsed() >= Duration::from_millis(2400), "{:?}", start.elapsed());
+    let lame = Client::new(address).send(&Ask::get("/lame"));
+    if start.elapsed() + Duration::from_millis(200) > lasts {
+        a.release("leaving");
+        return false;
+    }
+    assert_eq!(lame.unwrap().status, 200);
+    let closed = || rig::Raw::connect(address).is_err().then_some(());
+    assert!(rig::within(lasts + rig::PATIENCE, closed).is_some(), "the listener is not closed");
+    assert!(start.elapsed() + Duration::from_millis(100) >= lasts, "{:?}", start.elapsed());
     assert_eq!(ready(&gateway), Some(503));
     a.release("leaving");
     let held = held.join().unwrap();
@@ -65,6 +77,7 @@ fn u5_a_lame_duck_serves_on_and_says_it_leaves() {
     assert_eq!(gateway.exit(), 0);
     let logged: Vec<String> = gateway.log().iter().map(|line| line["uri"].to_string()).collect();
     assert!(logged.iter().any(|uri| uri.contains("/held")), "{logged:?}");
+    true
 }
 
 #[test]

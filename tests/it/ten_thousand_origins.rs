@@ -99,5 +99,7 @@ fn h1_what_fits_the_pace_is_not_stretched() {
     let gateway = gateway(&all, 2, 50);
     let probes = || gateway.metrics().sum("moorgate_probes_total", &[]);
     rig::eventually("every origin is probed again", || (probes() > 250.0).then_some(()));
-    assert_eq!(gateway.status()["probes_stretched"], false);
+    // A machine without time for a moment stretches them for that moment.
+    let fits = || (gateway.status()["probes_stretched"] == false).then_some(());
+    rig::eventually("nothing is stretched", fits);
 }

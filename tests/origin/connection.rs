@@ -107,7 +107,7 @@ impl Client {
     async fn requests(&mut self) -> io::Result<After> {
         let mut nth = 0;
         loop {
-            let Some(end) = self.head().await? else { return Ok(After::Gone) };
+            let Some(end) = self.head(nth > 0).await? else { return Ok(After::Gone) };
             if nth == 0 && self.input.starts_with(h2c::PREFACE) {
                 return Ok(After::Http2);
             }
@@ -125,8 +125,9 @@ impl Client {
         }
     }
 
-    /// Reads up to the end of a header: `None` at the end of the connection, `Err` when it is to be closed.
-    async fn head(&mut self) -> io::Result<Option<Result<usize, Close>>> {
+    /// Reads up to the end of a header: `None` at the end of the connection, `Err` when it is to be closed. As servers
+    /// do it, only a kept connection is closed for being idle: a new one waits for its first request.
+    async fn head(&mut self, kept: bool) -> io::Result<Option<Result<usize, Close>>> {
         let mut closing = self.stage.closing();
         let idle = self.stage.idle_close().unwrap_or(Duration::from_secs(86_400));
         let mut looked_at = 0;
@@ -142,7 +143,7 @@ impl Client {
             tokio::select! {
                 read = self.read() => if !read? { return Ok(None) },
                 _ = closing.changed() => return Ok(Some(Err(closing.borrow().unwrap_or(Close::Fin)))),
-                () = tokio::time::sleep(idle), if self.input.is_empty() => return Ok(Some(Err(Close::Fin))),
+                () = tokio::time::sleep(idle), if kept && self.input.is_empty() => return Ok(Some(Err(Close::Fin))),
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Door(Door),
     /// Closes every connection that waits for a request.
     CloseIdle(Close),
-    /// Closes a connection that was idle that long; `None`: never.
+    /// Closes a kept connection that was idle that long; `None`: never.
     IdleClose(Option<u64>),
     /// Whether requests are recorded (they are always counted).
     Record(bool),
