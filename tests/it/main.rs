@@ -51,5 +51,4 @@ mod texts;
 mod threads_together;
 mod tries;
 mod tries_by_method;
-mod where_it_went;
 mod whose_turn;

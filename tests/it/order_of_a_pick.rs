@@ -120,6 +120,8 @@ fn r3_the_first_usable_origin_of_the_walk_takes_the_request() {
             row([DOWN, UP, UP], &[], Some((1, 1, "owner_out"))),
             row([JOINING, UP, UP], &[], Some((1, 1, "owner_out"))),
             row([DOWN, KEPT, UP], &[], Some((1, 1, "owner_out"))),
+            row([DOWN, DOWN, KEPT], &[], Some((2, 1, "owner_out"))),
+            row([KEPT, KEPT, KEPT], &[], Some((0, 1, "owner"))),
             row([JOINING, DOWN, UP], &[], Some((2, 1, "owner_out"))),
         ],
     );
