@@ -184,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn weights_on_another_scale_move_more_than_they_must() {
+        let of = |weight| ring(&["a:1", "b:1", "c:1", "d:1"].map(|name| (name, weight)));
+        let moved = moved(&of(1), &of(20));
+        assert!(moved.least_possible < 0.15 && moved.ratio > 0.5, "{} of {}", moved.least_possible, moved.ratio);
+    }
+
+    #[test]
     fn everything_moves_between_strangers() {
         let moved = moved(&ring(&[("a:1", 1)]), &ring(&[("b:1", 1)]));
         assert_eq!((moved.ratio, moved.least_possible), (1.0, 1.0));

@@ -13,7 +13,10 @@ const KEYS: usize = 2000;
 fn pool(origins: &[Origin], more: &str) -> String {
     let list: Vec<String> =
         origins.iter().map(|o| format!("{{ address: \"{}\", name: \"{}\" }}", o.address, o.name)).collect();
-    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {more} origins: [{}] }} }}\n", list.join(", "))
+    format!(
+        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, slow_start: off, {more} origins: [{}] }} }}\n",
+        list.join(", ")
+    )
 }
 
 fn moorgate(arguments: &[&str]) -> Output {

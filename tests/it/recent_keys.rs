@@ -12,7 +12,7 @@ const KEYS: usize = 1500;
 fn pool(origins: &[Origin]) -> String {
     let list: Vec<String> =
         origins.iter().map(|o| format!("{{ address: \"{}\", name: \"{}\" }}", o.address, o.name)).collect();
-    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, origins: [{}] }} }}\n", list.join(", "))
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, slow_start: off, origins: [{}] }} }}\n", list.join(", "))
 }
 
 /// Asks for the keys one after the other: where each went.
@@ -59,6 +59,32 @@ fn p3_a_change_is_planned_by_the_live_traffic_and_then_observed() {
     rig::eventually("what was observed", || (known(&gateway)["moved_ratio"] == observed).then_some(()));
     let shown = gateway.metrics().sum("moorgate_keys_moved_ratio", &[("kind", "observed")]);
     assert!((shown - observed).abs() < 1e-9, "{shown} and {observed}");
+}
+
+#[test]
+fn p3_growth_from_8_to_12_moves_the_arcs_of_the_newcomers_and_nothing_else() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let (all, newcomers): (Vec<Origin>, _) = (names.map(rig::origin).into(), &names[8..]);
+    let mut gateway = rig::gateway(&pool(&all[..8])).start();
+    let all_keys = keys(KEYS);
+    let before = asked(&gateway, &all_keys);
+    await_known(&gateway, KEYS);
+    gateway.rewrite(&pool(&all));
+    let file = gateway.path("moorgate.yaml");
+    let planned = command(&gateway, &["plan", "--json", "--to", file.to_str().unwrap()])["pools"]["p"].clone();
+    let ratio = |field: &str| planned[field].as_f64().unwrap_or_else(|| panic!("{field} in {planned}"));
+    assert!((ratio("circle") - ratio("least_possible")).abs() < 1e-9 && ratio("excess") < 1e-9, "{planned}");
+    let owned: f64 = newcomers.iter().map(|name| planned["shares"][name]["after"].as_f64().unwrap()).sum();
+    assert!((ratio("circle") - owned).abs() < 1e-9, "what newcomers own is what moves: {owned} in {planned}");
+    gateway.reload();
+    newcomers.iter().for_each(|name| gateway.await_state("p", name, "up"));
+    let after = asked(&gateway, &all_keys);
+    let moved: Vec<&String> = all_keys.iter().filter(|key| before[*key] != after[*key]).collect();
+    assert!(moved.iter().all(|key| newcomers.contains(&&*after[*key])), "none between old origins");
+    let observed = moved.len() as f64 / KEYS as f64;
+    assert!((ratio("moved_ratio") - observed).abs() < 0.01, "planned {planned}, observed {observed}");
+    assert!((ratio("circle") - observed).abs() < 0.05, "a sample of so many keys is not further off: {observed}");
+    rig::eventually("what was observed", || (known(&gateway)["moved_ratio"] == observed).then_some(()));
 }
 
 #[test]
