@@ -30,7 +30,8 @@
 //! proxy -> snapshot, pool, routing, template, traffic, resilience, observe, balance, health
 //! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe
 //! pool -> balance, health, resilience, config, template
-//! routing, balance, health, resilience, traffic, observe -> template, config
+//! health -> balance, template, config
+//! routing, balance, resilience, traffic, observe -> template, config
 //! template -> config
 //! config -> nothing of ours
 //! ```

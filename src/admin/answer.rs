@@ -201,7 +201,7 @@ mod tests {
                     Wish::Reload(ask) if ask.allow_moved.is_some() => {
                         ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
                     }
-                    Wish::Reload(_) => ReloadOutcome::Applied(InForce::default()),
+                    Wish::Reload(_) | Wish::Settle => ReloadOutcome::Applied(InForce::default()),
                 };
                 Box::pin(async { outcome })
             }),

@@ -121,7 +121,7 @@ pub struct KeyStatus {
 /// An origin.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct OriginStatus {
-    /// `joining`, `up`, `kept`, `down` or `parked`.
+    /// `joining`, `up`, `ramping`, `kept`, `down`, `draining`, `leaving` or `parked`.
     pub state: &'static str,
     /// Why.
     pub why: String,
@@ -129,9 +129,11 @@ pub struct OriginStatus {
     pub backup: bool,
     /// Where it is reached now; null while its name is not resolved.
     pub address: Option<String>,
+    /// Where it is to be reached once that place is proven; null if it stays.
+    pub moving_to: Option<MovingStatus>,
     /// Its weight.
     pub weight: WeightStatus,
-    /// The part of the circle it owns; where there is none, the part of the weights it has.
+    /// The part of the circle it takes now; where there is none, the part of the weights it has.
     pub share: f64,
     /// Requests it is working on.
     pub in_flight: u64,
@@ -147,6 +149,15 @@ pub struct OriginStatus {
     pub p99: Option<f64>,
     /// The latest probe; null before the first.
     pub last_probe: Option<ProbeStatus>,
+}
+
+/// Another address of an origin, which is not proven yet.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct MovingStatus {
+    /// Where it is; null while its name is not resolved.
+    pub address: Option<String>,
+    /// How far it is proven.
+    pub why: String,
 }
 
 /// A weight.

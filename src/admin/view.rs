@@ -6,8 +6,8 @@ use std::time::Instant;
 use indexmap::IndexMap;
 
 use super::status::{
-    CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus,
-    RingStatus, Status, WeightStatus,
+    CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, MovingStatus, OriginStatus, PoolStatus,
+    ProbeStatus, RingStatus, Status, WeightStatus,
 };
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
@@ -41,7 +41,7 @@ impl Status {
 /// Sets the gauges of all that is in `snapshot`.
 pub fn show(snapshot: &Snapshot, now: Instant) {
     for upstream in snapshot.upstreams() {
-        let shares = upstream.pool.shares();
+        let shares = upstream.pool.effective_shares();
         for (number, member) in upstream.pool.members().iter().enumerate() {
             let Some(meters) = upstream.meters.get(number) else { continue };
             let (origin, in_flight) = (member.origin(), member.origin().in_flight());
@@ -52,7 +52,7 @@ pub fn show(snapshot: &Snapshot, now: Instant) {
                 active: in_flight.min(open),
                 idle: open.saturating_sub(in_flight),
                 weight: f64::from(member.weight()),
-                effective: effective(member),
+                effective: member.effective_weight(),
                 share: shares.get(number).copied().unwrap_or_default(),
             });
         }
@@ -78,7 +78,7 @@ fn count(upstream: &Upstream, verdict: Verdict, now: Instant) -> usize {
 }
 
 fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
-    let shares = upstream.pool.shares();
+    let shares = upstream.pool.effective_shares();
     let panic = snapshot.config().pools.get(&*upstream.tail.name).map(|written| written.health.panic);
     let origin = |(number, member): (usize, &Member)| {
         (member.name().to_string(), origin(member, shares.get(number).copied().unwrap_or_default(), now))
@@ -142,8 +142,18 @@ fn discovery(source: &Source, now: Instant) -> DiscoveryStatus {
 }
 
 fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
-    let weight = WeightStatus { configured: member.weight(), effective: effective(member) };
-    OriginStatus { backup: member.is_backup(), weight, share, ..known(member.origin(), member.address(), now) }
+    let weight = WeightStatus { configured: member.weight(), effective: member.effective_weight() };
+    let moving_to = member.successor().map(|to| MovingStatus {
+        address: to.address.endpoint().map(|endpoint| endpoint.to_string()),
+        why: to.live.report().why.to_string(),
+    });
+    OriginStatus {
+        backup: member.is_backup(),
+        weight,
+        share,
+        moving_to,
+        ..known(member.origin(), member.address(), now)
+    }
 }
 
 /// An origin that gets no requests, and is not forgotten yet.
@@ -164,6 +174,7 @@ fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
         why: report.why.to_string(),
         backup: false,
         address: address.endpoint().map(|endpoint| endpoint.to_string()),
+        moving_to: None,
         weight: WeightStatus::default(),
         share: 0.0,
         in_flight: origin.in_flight() as u64,
@@ -178,11 +189,6 @@ fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
             age: now.saturating_duration_since(at).as_secs_f64(),
         }),
     }
-}
-
-/// An origin that may be used takes its full share, any other one none.
-fn effective(member: &Member) -> f64 {
-    if member.origin().verdict().usable() { f64::from(member.weight()) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -251,6 +257,7 @@ pools:
             heavy,
             json!({
                 "state": "up", "why": "assumed up: not probed yet", "backup": false, "address": "10.0.0.2:80",
+                "moving_to": null,
                 "weight": { "configured": 3, "effective": 3.0 }, "share": null, "in_flight": 0, "requests": 0,
                 "error_ratio": null, "hit_ratio": null, "p50": null, "p99": null, "last_probe": null,
             })

@@ -3,7 +3,7 @@
 //! The circle cut where the answer changes, and nothing else: a lookup is one binary search, and neither ring has to be
 //! kept for it.
 
-use super::moved::each_common_arc;
+use super::moved::each_stretch;
 use super::ring::Ring;
 
 /// The arcs whose owner differs between two rings.
@@ -22,15 +22,15 @@ impl Arcs {
         let names = |ring: &Ring| (0..ring.len()).map(|member| name(ring, member)).collect::<Vec<_>>();
         let (old, new) = (names(before), names(after));
         let (mut arcs, mut from, mut moves) = (Self { first: false, ends: Vec::new() }, 0_u64, None);
-        each_common_arc(before, after, |length, one, other| {
-            let differs = old[one] != new[other];
+        each_stretch(before, after, |stretch| {
+            let differs = old[stretch.before] != new[stretch.after];
             match moves {
                 None => arcs.first = differs,
                 // `from` is above zero behind the first arc.
                 Some(moves) if moves != differs => arcs.ends.push((from - 1) as u32),
                 Some(_) => {}
             }
-            (moves, from) = (Some(differs), from + length);
+            (moves, from) = (Some(differs), from + stretch.length);
         });
         arcs
     }

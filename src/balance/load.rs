@@ -4,7 +4,7 @@
 //! else, hence `Relaxed`; the average of answers has a lock, held for a few instructions; credit is written only under the
 //! lock of the pool's [`Turns`](super::Turns).
 
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -50,9 +50,10 @@ impl Load {
         self.in_flight.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
-    /// An attempt is over.
-    pub fn leave(&self) {
-        self.in_flight.fetch_sub(1, Relaxed);
+    /// An attempt is over; answers whether it was the last one. Before or after all that others do in one order
+    /// (`SeqCst`), so that whoever waits for the last one misses none.
+    pub fn leave(&self) -> bool {
+        self.in_flight.fetch_sub(1, SeqCst) == 1
     }
 
     /// Attempts under way, and those that failed within the last second: rule R5.

@@ -2,12 +2,13 @@
 //!
 //! A key is hashed once ([`hash`]); everything else about its place follows from that number and from the names
 //! and weights of the pool: the [`ring`] says who owns it and who comes next, [`moved()`] what a change of the pool
-//! moves, [`step`] how far it may go at once. None of that knows health, load or configuration, so equal pools place keys
-//! equally on every replica. Requests that no key places go to whom the pool's [`Balancer`] chooses, by turns, chance or
-//! [`Load`].
+//! moves, [`step`] how far it may go at once, [`share`] which keys an origin takes that may not have all of its share.
+//! None of that knows health, load or configuration, so equal pools place keys equally on every replica. Requests that no
+//! key places go to whom the pool's [`Balancer`] chooses, by turns, chance or [`Load`].
 
 pub mod arcs;
 pub mod bounded;
+pub mod effective;
 mod ewma;
 mod failures;
 mod least;
@@ -16,6 +17,7 @@ pub mod moved;
 mod random;
 pub mod ring;
 mod round_robin;
+pub mod share;
 #[cfg(test)]
 mod slow_origin;
 pub mod step;
@@ -28,10 +30,12 @@ use crate::config::pool::{Algorithm, Balance};
 
 pub use arcs::Arcs;
 pub use bounded::Bounded;
+pub use effective::{Standing, effective_shares, handed_shares};
 pub use load::Load;
 pub use moved::{Moved, moved};
 pub use ring::Ring;
 pub use round_robin::Turns;
+pub use share::{Base, Factor, u};
 pub use step::{Edit, Scale, Step};
 
 /// A try that failed took at least this long, as far as the average of answers goes: rule R5.
@@ -119,37 +123,4 @@ impl Balancer {
 /// The place of a key on the hash circle: its CRC-32, as nginx's `hash … consistent` takes it.
 pub fn hash(key: &[u8]) -> u32 {
     crc32fast::hash(key)
-}
-
-/// A number in [0, 1) that depends on the key alone, the same for every origin: an origin that may take the part
-/// `f` of its share takes the keys with `u < f`.
-pub fn u(hash: u32) -> f64 {
-    f64::from(fmix32(hash)) / 4_294_967_296.0
-}
-
-/// The finaliser of murmur3: every bit of the input changes every bit of the result, so that `u` says nothing
-/// about where on the circle a key is.
-fn fmix32(mut h: u32) -> u32 {
-    h ^= h >> 16;
-    h = h.wrapping_mul(0x85eb_ca6b);
-    h ^= h >> 13;
-    h = h.wrapping_mul(0xc2b2_ae35);
-    h ^ (h >> 16)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn u_has_its_published_values() {
-        assert_eq!(fmix32(1), 0x514e_28b7);
-        assert_eq!(format!("{:.6}", u(hash(b"/obj/0"))), "0.072554");
-        assert_eq!(format!("{:.6}", u(hash(b"/obj/1"))), "0.476650");
-    }
-
-    #[test]
-    fn u_is_below_one_for_every_hash() {
-        assert!([0, 1, u32::MAX, 0x8000_0000].into_iter().all(|h| (0.0..1.0).contains(&u(h))));
-    }
 }

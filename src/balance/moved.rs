@@ -57,10 +57,10 @@ pub fn moved(before: &Ring, after: &Ring) -> Moved {
     }
     let (names, ids) = numbered(before, after);
     let mut arcs = Vec::new();
-    each_common_arc(before, after, |length, from, to| {
-        let (from, to) = (ids.0[from], ids.1[to]);
+    each_stretch(before, after, |stretch| {
+        let (from, to) = (ids.0[stretch.before], ids.1[stretch.after]);
         if from != to {
-            arcs.push((from, to, length));
+            arcs.push((from, to, stretch.length));
         }
     });
     let arcs = summed(arcs);
@@ -121,19 +121,30 @@ fn shares(before: &Ring, after: &Ring) -> BTreeMap<String, Shares> {
     shares
 }
 
-/// Tells every arc of the circle cut at the points of both rings: its length, its owner before and after.
-pub(super) fn each_common_arc(before: &Ring, after: &Ring, mut tell: impl FnMut(u64, usize, usize)) {
+/// A stretch of the circle without a point of either ring inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) length: u64,
+    /// Its last hash.
+    pub(super) end: u32,
+    /// Who owns it on either ring.
+    pub(super) before: usize,
+    pub(super) after: usize,
+}
+
+/// Tells every stretch of the circle cut at the points of both rings.
+pub(super) fn each_stretch(before: &Ring, after: &Ring, mut tell: impl FnMut(Stretch)) {
     let (mut old, mut new) = (before.points().peekable(), after.points().peekable());
     let (Some(first_old), Some(first_new)) = (old.peek().copied(), new.peek().copied()) else { return };
     let mut from = 0_u64;
     loop {
         let (here, there) = (old.peek().copied(), new.peek().copied());
         // Behind the last point of a ring its first one owns what is left.
-        let (owner_before, owner_after) = (here.unwrap_or(first_old).1, there.unwrap_or(first_new).1);
+        let (before, after) = (here.unwrap_or(first_old).1, there.unwrap_or(first_new).1);
         let Some(end) = here.into_iter().chain(there).map(|(hash, _)| hash).min() else {
-            return tell(CIRCLE - from, owner_before, owner_after);
+            return tell(Stretch { length: CIRCLE - from, end: u32::MAX, before, after });
         };
-        tell(u64::from(end) + 1 - from, owner_before, owner_after);
+        tell(Stretch { length: u64::from(end) + 1 - from, end, before, after });
         from = u64::from(end) + 1;
         old.next_if(|(hash, _)| *hash == end);
         new.next_if(|(hash, _)| *hash == end);

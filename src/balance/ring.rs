@@ -71,11 +71,32 @@ impl Ring {
         after.iter().chain(before).take(points).map(|owner| *owner as usize).find(|owner| wanted(*owner))
     }
 
+    /// The same, told the point as well as the member.
+    pub fn near_point(&self, hash: u32, points: usize, wanted: impl Fn(usize, u32) -> bool) -> Option<usize> {
+        let from = self.find(hash);
+        let (before, after) = (self.owners.get(..from)?.iter().zip(&self.hashes), self.owners.get(from..)?);
+        let around = after.iter().zip(self.hashes.get(from..)?).chain(before).take(points);
+        around
+            .map(|(owner, point)| (*owner as usize, *point))
+            .find(|(owner, point)| wanted(*owner, *point))
+            .map(|(o, _)| o)
+    }
+
     /// Which of these members comes first at or after the hash? For pools in which few members qualify: the work
     /// grows with the candidates, not with the members walked past.
     pub fn first_of(&self, hash: u32, candidates: impl IntoIterator<Item = usize>) -> Option<usize> {
         let distance = |member| self.point_after(member, hash).map(|point| (point.wrapping_sub(hash), member));
         candidates.into_iter().filter_map(distance).min().map(|(_, member)| member)
+    }
+
+    /// The points that a member would have with this smaller weight, sorted, as far as they are its own.
+    pub(super) fn first_points(&self, member: usize, weight: u32) -> Vec<u32> {
+        let own = self.hashes_of(member);
+        let name = self.name(member).unwrap_or_default();
+        let mut points: Vec<u32> = chain(name, weight).filter(|point| own.binary_search(point).is_ok()).collect();
+        points.sort_unstable();
+        points.dedup();
+        points
     }
 
     /// The part of the hash circle each member owns, exactly; the sum is 1.
@@ -90,6 +111,12 @@ impl Ring {
     /// The number of points a member has on the ring (points lost to an equal one of a smaller name not counted).
     pub fn points_of(&self, member: usize) -> usize {
         self.hashes_of(member).len()
+    }
+
+    /// The first point of one member at or after the hash, wrapping.
+    pub fn point_after(&self, member: usize, hash: u32) -> Option<u32> {
+        let own = self.hashes_of(member);
+        own.get(own.partition_point(|point| *point < hash)).or(own.first()).copied()
     }
 
     /// The name of a member.
@@ -137,12 +164,6 @@ impl Ring {
     fn hashes_of(&self, member: usize) -> &[u32] {
         let bound = |at: usize| self.own_starts.get(at).map_or(0, |start| *start as usize);
         self.own.get(bound(member)..bound(member + 1)).unwrap_or_default()
-    }
-
-    /// The first point of one member at or after the hash, wrapping.
-    fn point_after(&self, member: usize, hash: u32) -> Option<u32> {
-        let own = self.hashes_of(member);
-        own.get(own.partition_point(|point| *point < hash)).or(own.first()).copied()
     }
 }
 
@@ -351,6 +372,11 @@ mod tests {
             assert_eq!(ring.near(hash, 1, |member| Some(member) != ring.owner(hash)), None);
         }
         assert_eq!(Ring::new(&[]).near(1, 9, |_| true), None);
+        assert_eq!(Ring::new(&[]).near_point(1, 9, |_, _| true), None);
+        for (point, member) in ring.points() {
+            assert_eq!(ring.near_point(point, 1, |m, p| (m, p) == (member, point)), Some(member));
+            assert_eq!(ring.near_point(point.wrapping_add(1), 7 * 160, |_, p| p == point), Some(member), "it wraps");
+        }
     }
 
     #[test]

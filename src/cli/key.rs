@@ -112,7 +112,8 @@ impl Key {
             member.into_iter().for_each(|member| (0..count).for_each(|_| member.origin().load().enter()));
         }
         let tried = self.tried.iter().map(|name| number(&pool, name)).collect::<anyhow::Result<Vec<_>>>()?;
-        let imagined = [&self.assume, &self.in_flight, &self.tried].iter().any(|told| !told.is_empty());
+        let drains = pool.members().iter().any(|member| !member.is_placed());
+        let imagined = drains || [&self.assume, &self.in_flight, &self.tried].iter().any(|told| !told.is_empty());
         Ok(Scene { pool, tried, imagined })
     }
 
@@ -187,7 +188,7 @@ struct Scene {
     pool: Pool,
     /// Members the request has been at.
     tried: Vec<usize>,
-    /// Somebody is not up, has something in flight, or was tried.
+    /// Somebody is not up, is drained, has something in flight, or was tried.
     imagined: bool,
 }
 
@@ -422,6 +423,24 @@ routes: [ { pool: web } ]
         let text = answered(&["--pool", "spread", "/", "/?id=7"]).unwrap();
         assert!(text.starts_with("key         none: {arg:id} is missing\n"), "{text}");
         assert!(text.contains("\n\nkey         7\nhash        "), "{text}");
+    }
+
+    #[test]
+    fn a_drained_origin_is_told_to_pass_its_keys_on() {
+        let text = FILE.replacen("\"127.0.0.1:9200\"", "{ address: \"127.0.0.1:9200\", state: drain }", 1);
+        let told = |url: &str| {
+            let (_, pools) = config::parse_with("test.yaml", &text, compile).unwrap();
+            let mut out = Vec::new();
+            let line = ["key", "--pool", "web", "--json", url];
+            Line::try_parse_from(line).unwrap().key.answer(pools, &mut out).unwrap();
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()
+        };
+        let urls = (0..40).map(|n| format!("http://h/{n}"));
+        let its_own: Vec<_> = urls.map(|url| told(&url)).filter(|told| told["owner"] == "127.0.0.1:9200").collect();
+        assert!(!its_own.is_empty());
+        for told in its_own {
+            assert_eq!((&told["goes_to"], &told["reason"]), (&told["successors"][0], &"owner_draining".into()));
+        }
     }
 
     #[test]

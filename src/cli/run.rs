@@ -178,7 +178,7 @@ impl Start {
         let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
         let mut work = vec![
             ("resolver", resolve_names(prober.clone(), self.store.clone(), reloads.clone(), &self.process.resolver)),
-            ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone())),
+            ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone(), reloads.clone())),
         ];
         if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
             work.push(("watcher", watch::follow(file, look, reloads)));

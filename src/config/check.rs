@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use super::Config;
 use super::later;
 use super::place::{Places, meant, one_of};
-use super::pool::{Algorithm, Args, Identity, Origin, Pool};
+use super::pool::{Algorithm, Args, Identity, Origin, Pool, State};
 use super::process::Process;
 use super::report::{Complaint, Invalid, Severity};
 use super::route::{Condition, Route};
@@ -91,6 +91,9 @@ impl Check<'_> {
         let named = |(i, origin): (usize, &Origin)| (self.named(format!("{origins}[{i}]")), origin.name.clone());
         let names: Vec<_> = pool.origins.iter().enumerate().map(named).collect();
         self.duplicates("origin", names);
+        if !pool.origins.is_empty() && pool.origins.iter().all(|origin| origin.state == State::Drain) {
+            self.warn(&origins, "every origin is drained", "leave one that serves");
+        }
         self.pool_timeouts(&format!("{path}.timeouts"), pool);
         let at_algorithm = format!("{path}.balance.algorithm");
         match pool.balance.algorithm {

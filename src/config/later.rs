@@ -15,12 +15,9 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Drain", "upgrade", None),
     ("ClientLimits", "connections_per_client", None),
     ("Pool", "tls", None),
-    ("Origin", "state", Some("serve")),
-    ("Origin", "drain_over", None),
     ("Connections", "max_connecting", None),
     ("Health", "outlier_detection", None),
     ("Health", "overload", None),
-    ("Pool", "slow_start", None),
     ("Route", "split", None),
     ("Route", "redirect", None),
     ("Route", "respond", None),
@@ -98,7 +95,6 @@ mod tests {
         {
             assert!(off("Route", "buffering", value), "{value}");
         }
-        assert!(off("Origin", "state", "serve"));
         assert!(off("Route", "redirects", "keep"));
     }
 
@@ -107,6 +103,5 @@ mod tests {
         for value in ["on", "true", "1", "{ response: 1MiB }", "[x]", "keep"] {
             assert!(!off("Route", "buffering", value), "{value}");
         }
-        assert!(!off("Origin", "state", "drain"));
     }
 }

@@ -23,6 +23,7 @@ pub mod process;
 mod reader;
 pub mod report;
 pub mod route;
+mod slow_start;
 mod tree;
 pub mod units;
 mod values;
@@ -147,7 +148,8 @@ fn one_algorithm(flaw: Flaw) -> Flaw {
     Flaw { meant: format!("{meant}{}", flaw.meant), ..flaw }
 }
 
-fn digest(text: &str) -> String {
+/// SHA-256 of a text, in hex.
+pub fn digest(text: &str) -> String {
     Sha256::digest(text).iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::number::within_or_off;
-use super::units::{Address, Name, Off};
-use super::written::{self, As, Written};
+use super::units::{Address, Duration, Name, Off};
+use super::written::{self, As, Written, choices};
 
 /// One origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,15 +27,31 @@ pub struct Origin {
     /// Requests in flight there at most; `None`: as the pool says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<Off<u32>>,
+    /// Does it serve, or is it drained?
+    pub state: State,
+    /// A drain takes this long; off: it is over at once.
+    pub drain_over: Off<Duration>,
 }
 
 impl Origin {
     /// One of this name, with the default of every other key.
     pub fn at(address: Address, name: String) -> Self {
-        let address = WrittenAddress { address, text: name };
-        WrittenOrigin { address, name: None, weight: full_weight(), backup: false, max_in_flight: None }.into()
+        let (state, drain_over) = (State::Serve, Off::Off);
+        Self { address, name, weight: full_weight(), backup: false, max_in_flight: None, state, drain_over }
     }
 }
+
+/// `state`: what an operator wants of an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum State {
+    /// To serve.
+    #[default]
+    Serve,
+    /// To get no new request, and to move nothing when it is removed.
+    Drain,
+}
+
+choices!(State { Serve = "serve", Drain = "drain" });
 
 /// An origin as written; its address alone is its short form.
 #[derive(Deserialize, JsonSchema)]
@@ -59,12 +75,20 @@ struct WrittenOrigin {
     /// Requests in flight there at most, in place of what the pool's `connections` say.
     #[serde(default, deserialize_with = "limit")]
     max_in_flight: Option<Off<u32>>,
+    /// `serve`, or `drain`: it gets no new request, and its removal moves nothing.
+    #[serde(default)]
+    state: State,
+    /// How long a drain takes, from all of its share to nothing; off: it is over at once.
+    #[serde(default)]
+    drain_over: Off<Duration>,
 }
 
 impl From<WrittenOrigin> for Origin {
     fn from(written: WrittenOrigin) -> Self {
-        let WrittenOrigin { address: WrittenAddress { address, text }, name, weight, backup, max_in_flight } = written;
-        Self { address, name: name.map_or(text, |Name(name)| name), weight, backup, max_in_flight }
+        let WrittenOrigin { address: WrittenAddress { address, text }, name, weight, .. } = written;
+        let WrittenOrigin { backup, max_in_flight, state, drain_over, .. } = written;
+        let name = name.map_or(text, |Name(name)| name);
+        Self { address, name, weight, backup, max_in_flight, state, drain_over }
     }
 }
 

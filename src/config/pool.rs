@@ -17,10 +17,11 @@ pub use super::discovery::{Discovery, DnsName, DnsServer, Identity};
 pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
-pub use super::origin::Origin;
+pub use super::origin::{Origin, State};
+pub use super::slow_start::{Hold, SlowStart};
 
 /// One entry of `pools`: origins serving the same thing.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("anyOf" = [{ "required": ["origins"] }, { "required": ["discovery"] }]))]
 pub struct Pool {
@@ -45,10 +46,32 @@ pub struct Pool {
     pub retry_budget: RetryBudget,
     /// Probes, and what follows from them.
     pub health: Health,
+    /// How newcomers, and origins that were out, come into their share.
+    pub slow_start: Off<SlowStart>,
     /// What a change of the pool may do.
     pub guard: Off<Guard>,
     /// Finds the origins by a DNS name, in place of `origins`.
     pub discovery: Off<Discovery>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            balance: Balance::default(),
+            args: Args::default(),
+            origins: Vec::new(),
+            protocol: Protocol::default(),
+            host: Host::default(),
+            timeouts: Timeouts::default(),
+            connections: Connections::default(),
+            retry_budget: RetryBudget::default(),
+            health: Health::default(),
+            slow_start: Off::On(SlowStart::default()),
+            discovery: Off::Off,
+            guard: Off::Off,
+            cache_status: Off::Off,
+        }
+    }
 }
 
 /// What is spoken to origins.

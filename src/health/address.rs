@@ -52,6 +52,15 @@ impl Address {
         }
     }
 
+    /// Is it configured to be at the same place?
+    pub fn is_at(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fixed(one), Self::Fixed(other)) => one == other,
+            (Self::Name(one), Self::Name(other)) => one.host == other.host && one.port == other.port,
+            _ => false,
+        }
+    }
+
     /// Where to connect to now; `None`: not resolved yet.
     pub fn endpoint(&self) -> Option<Endpoint> {
         match self {

@@ -20,6 +20,8 @@ pub struct Case {
     pub known: bool,
     /// It passed its first probes, or was assumed to.
     pub proven: bool,
+    /// It is no part of the pool any more: the floor neither counts nor keeps it, and only hard evidence ejects it.
+    pub outside: bool,
     /// It is out now.
     pub out: bool,
     /// It is due out.
@@ -66,7 +68,8 @@ pub fn judge(cases: &[Case], policy: &Policy) -> Vec<Ruling> {
     let mut bench = Bench::default();
     let mut rulings: Vec<Ruling> = cases.iter().map(|case| bench.first_look(case, &others, policy)).collect();
     bench.soft(cases, &mut rulings, policy);
-    if policy.fail && !rulings.iter().any(|ruling| ruling.verdict == Verdict::Up) {
+    let well = |(case, ruling): (&Case, &Ruling)| !case.outside && ruling.verdict == Verdict::Up;
+    if policy.fail && !cases.iter().zip(&rulings).any(well) {
         // Nobody is well: the last ones go as well, and the pool says so at once.
         rulings.iter_mut().filter(|ruling| ruling.verdict == Verdict::Kept).for_each(|ruling| {
             ruling.verdict = Verdict::Down;
@@ -123,7 +126,7 @@ impl Others {
     }
 }
 
-/// The pool while it is judged. Joining origins stand outside.
+/// The pool while it is judged. Joining origins stand outside, and so do those that go.
 #[derive(Default)]
 struct Bench {
     members: usize,
@@ -151,10 +154,12 @@ impl Bench {
         let hard = refused || ruling.silent || (hung && http && others.answers(case));
         if hard || !case.known {
             ruling.verdict = Verdict::Down;
-        } else if case.due.is_some() || ruling.hangs {
+        } else if !case.outside && (case.due.is_some() || ruling.hangs) {
             ruling.verdict = Verdict::Kept;
         }
-        self.seat(case, ruling.verdict);
+        if !case.outside {
+            self.seat(case, ruling.verdict);
+        }
         ruling
     }
 
@@ -228,6 +233,7 @@ mod tests {
             backup: false,
             known: true,
             proven: true,
+            outside: false,
             out: false,
             due: due.map(|_| Due { since: Instant::now(), refused: false, quiet: false, hung: false }),
             hangs: false,
@@ -237,9 +243,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn whoever_goes_is_neither_counted_nor_kept_and_softly_never_put_out() {
+        let going = Case { outside: true, ..case((9, Some(false))) };
+        let refused = going.due.map(|due| Due { refused: true, ..due });
+        let gone = Case { due: refused, ..going };
+        let cases = [case((1, Some(false))), case((1, None)), going, gone];
+        let rulings = judge(&cases, &Policy { spare: 0.5, ..Policy::default() });
+        assert_eq!(rulings.iter().map(|ruling| ruling.verdict).collect::<Vec<_>>(), [Down, Up, Up, Down]);
+    }
+
     #[track_caller]
     fn check<const N: usize>(spare: f64, pool: [(u32, Option<bool>); N], expected: [Verdict; N]) {
-        let rulings = judge(&pool.map(case), &Policy { probing: None, spare, fail: false });
+        let rulings = judge(&pool.map(case), &Policy { spare, ..Policy::default() });
         assert_eq!(rulings.iter().map(|ruling| ruling.verdict).collect::<Vec<_>>(), expected);
     }
 
@@ -332,7 +348,7 @@ mod properties {
     }
 
     fn policy(min_healthy: u32, fail: bool) -> Policy {
-        Policy { probing: Some(HTTP), spare: 1.0 - f64::from(min_healthy) / 100.0, fail }
+        Policy { probing: Some(HTTP), spare: 1.0 - f64::from(min_healthy) / 100.0, fail, slow_start: None }
     }
 
     prop_compose! {
@@ -349,7 +365,19 @@ mod properties {
         ) -> Case {
             let [quiet, hung, hangs, passes, passes_long, answers] = flags;
             let due = since.map(|s| Due { since: Instant::now() + Duration::from_secs(s), refused, quiet, hung });
-            Case { weight, backup, known, proven, out, due, hangs, passes, passes_long: passes && passes_long, answers }
+            Case {
+                weight,
+                backup,
+                known,
+                proven,
+                outside: false,
+                out,
+                due,
+                hangs,
+                passes,
+                passes_long: passes && passes_long,
+                answers,
+            }
         }
     }
 }

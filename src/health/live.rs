@@ -1,8 +1,8 @@
 //! What is known of one origin's health, shared by the data plane, the judge and those who look on.
 //!
 //! One `Live` per pool and origin name lives as long as a snapshot names it, so nothing learned is lost by a reload. The
-//! data plane reads the verdict, and writes the time of its last answer, without a lock; both order nothing else, hence
-//! `Relaxed`. Only what fails takes the short lock of the [`State`] and rings the judge's [`Bell`].
+//! data plane reads the verdict and the factor, and writes the time of its last answer, without a lock; they order
+//! nothing else, hence `Relaxed`. Only what fails takes the short lock of the [`State`] and rings the judge's [`Bell`].
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,18 +11,27 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::board::Takes;
+use super::course::{Look, Pace, Standing};
 use super::floor::{Case, Ruling};
-use super::{Board, Evidence, Grade, Policy, Seen, State, Verdict, Why};
+use super::{Board, Evidence, Grade, Policy, Seen, SlowStart, State, Tally, Verdict, Why};
+use crate::balance::Factor;
 
 /// The health of one origin.
 #[derive(Debug)]
 pub struct Live {
     verdict: AtomicU8,
+    /// A [`Factor`], and the one beyond.
+    factor: AtomicU64,
+    beyond: AtomicU64,
+    /// It is new to its pool, and has not all of its share yet.
+    new: AtomicBool,
     /// The instant that `answered` counts from: that of the first answer.
     first_answer: OnceLock<Instant>,
     /// Milliseconds from the first answer in traffic to the last one.
     answered: AtomicU64,
     state: Mutex<State>,
+    tally: Tally,
     /// Where the verdict is shown as well. A board of a departed snapshot is forgotten when the next one comes.
     boards: Mutex<Vec<(Weak<Board>, usize)>>,
     /// Traffic was refused since the judge looked.
@@ -61,9 +70,13 @@ impl Live {
         let state = State::new(proven, known);
         Self {
             verdict: AtomicU8::new(state.verdict().0 as u8),
+            factor: AtomicU64::new(state.factors().0.to_bits()),
+            beyond: AtomicU64::new(state.factors().1.to_bits()),
+            new: AtomicBool::new(state.share.is_new()),
             first_answer: OnceLock::new(),
             answered: AtomicU64::new(0),
             state: Mutex::new(state),
+            tally: Tally::default(),
             boards: Mutex::new(Vec::new()),
             refused: AtomicBool::new(false),
             listed: AtomicBool::new(false),
@@ -74,6 +87,80 @@ impl Live {
     /// What is held of the origin now.
     pub fn verdict(&self) -> Verdict {
         Verdict::stored(self.verdict.load(Relaxed))
+    }
+
+    /// The part of its share it may take now: all growth and every limit on it together.
+    pub fn factor(&self) -> Factor {
+        Factor::from_bits(self.factor.load(Relaxed))
+    }
+
+    /// The same for its points beyond the weight it had before that was raised; where it was not, or no longer, the
+    /// same.
+    pub fn factor_beyond(&self) -> Factor {
+        Factor::from_bits(self.beyond.load(Relaxed))
+    }
+
+    /// Is it new to its pool, and has not all of its share yet?
+    pub fn is_new(&self) -> bool {
+        self.new.load(Relaxed)
+    }
+
+    /// Does it grow into a weight that was raised?
+    pub fn is_raised(&self) -> bool {
+        self.state.lock().share.is_raised()
+    }
+
+    /// It is drained as long as it is known.
+    pub fn begin_drained(&self, now: Instant) {
+        let mut state = self.state.lock();
+        state.share.begin_drained(now);
+        self.publish_state(&state);
+    }
+
+    /// It belongs to no pool from now on, and is kept as it is.
+    pub fn park(&self, now: Instant) {
+        self.state.lock().share.park(now);
+    }
+
+    /// It belongs to a pool again, as it was.
+    pub fn unpark(&self) {
+        self.state.lock().share.unpark();
+    }
+
+    /// It belongs to a pool again, as an origin that was out for as long as it was parked; `slow`: how it grows.
+    pub fn come_back(&self, slow: Option<&SlowStart>, now: Instant) {
+        let mut state = self.state.lock();
+        state.share.come_back(slow, now);
+        self.tally.cut();
+        self.publish_state(&state);
+    }
+
+    /// Does it grow into its share?
+    pub fn is_growing(&self) -> bool {
+        self.verdict() == Verdict::Ramping
+    }
+
+    /// Did it pass its probes once, or was it assumed to?
+    pub fn is_proven(&self) -> bool {
+        self.state.lock().is_proven()
+    }
+
+    /// It is somewhere else in the snapshot about to be published, which has proven itself.
+    pub fn moved(&self) {
+        self.state.lock().moved();
+    }
+
+    /// Its weight was raised in the snapshot about to be published: what is beyond the old one comes slowly.
+    pub fn raise(&self, slow: &SlowStart, now: Instant) {
+        let mut state = self.state.lock();
+        state.share.raise(slow, now);
+        self.tally.cut();
+        self.publish_state(&state);
+    }
+
+    /// What attempts at it came to.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// What is known of it, for people.
@@ -93,7 +180,7 @@ impl Live {
         let mut boards = self.boards.lock();
         boards.retain(|(board, _)| board.strong_count() > 0);
         boards.push((Arc::downgrade(board), member));
-        board.set(member, self.verdict().usable());
+        board.set(member, self.shown().takes());
     }
 
     /// A request was answered, whatever the answer said.
@@ -110,7 +197,7 @@ impl Live {
 
     /// A request was refused a connection, or the origin was unreachable: to be confirmed at once, if it is in service.
     pub fn refused(self: &Arc<Self>) {
-        if self.verdict().usable() && !self.refused.swap(true, Relaxed) {
+        if self.verdict().serves() && !self.refused.swap(true, Relaxed) {
             self.ring();
         }
     }
@@ -129,34 +216,79 @@ impl Live {
         }
     }
 
-    /// Changes the verdict everywhere it is shown: the word of whoever judges.
+    /// Changes the verdict everywhere it is shown, with all of its share or none: the word of whoever judges.
     pub fn publish(&self, verdict: Verdict) {
+        self.publish_part(verdict, if verdict.usable() { Factor::FULL } else { Factor::NONE });
+    }
+
+    /// The same with a part of its share.
+    pub fn publish_part(&self, verdict: Verdict, factor: Factor) {
+        self.show(&Shown { verdict, factor, beyond: factor, new: verdict == Verdict::Joining });
+    }
+
+    fn show(&self, shown: &Shown) {
         // The lock keeps a board that is being added from missing the change.
         let boards = self.boards.lock();
-        self.verdict.store(verdict as u8, Relaxed);
+        self.verdict.store(shown.verdict as u8, Relaxed);
+        self.factor.store(shown.factor.to_bits(), Relaxed);
+        self.beyond.store(shown.beyond.to_bits(), Relaxed);
+        self.new.store(shown.new, Relaxed);
         for (board, member) in boards.iter().filter_map(|(board, member)| Some((board.upgrade()?, *member))) {
-            board.set(member, verdict.usable());
+            board.set(member, shown.takes());
         }
+    }
+
+    /// What is shown of it now.
+    fn shown(&self) -> Shown {
+        let (verdict, factor, beyond) = (self.verdict(), self.factor(), self.factor_beyond());
+        Shown { verdict, factor, beyond, new: self.is_new() }
     }
 
     pub(super) fn take(&self, evidence: Evidence, now: Instant) {
         self.state.lock().take(evidence, self.last_answer(), now);
     }
 
-    pub(super) fn case(&self, weight: u32, known: bool, policy: &Policy, short: bool, now: Instant) -> Case {
-        let seen = Seen { weight, known, answered: self.last_answer() };
-        self.state.lock().case(&seen, policy, short, now)
+    pub(super) fn case(&self, seen: &Seen, policy: &Policy, short: bool, now: Instant) -> Case {
+        self.state.lock().case(seen, policy, short, now)
     }
 
-    /// Takes a ruling over and publishes it; answers what was held before and why this is, if that changed, and
-    /// whether time alone may change it again.
-    pub(super) fn settle(&self, ruling: &Ruling, policy: &Policy, now: Instant) -> (Option<(Verdict, Why)>, bool) {
+    /// Takes a ruling over; nobody sees it before [`go_on`](Self::go_on).
+    pub(super) fn settle(&self, ruling: &Ruling, seen: &Seen, policy: &Policy, needed: bool, now: Instant) -> Standing {
         let mut state = self.state.lock();
-        let change = state.settle(ruling, policy, now).map(|before| (before, state.verdict().1));
-        if change.is_some() {
-            self.publish(ruling.verdict);
+        let before = state.grows_since();
+        let place = state.settle(ruling, seen, policy, needed, now);
+        let grows = state.grows_since();
+        if grows > before {
+            // What it did before says nothing about how it does as it grows.
+            self.tally.cut();
         }
-        (change, state.is_restless())
+        Standing { place, weight: seen.weight, grows }
+    }
+
+    /// Time passed: publishes how it stands now. Answers what was and is held of it and why, if that changed or its
+    /// growth came to a halt or goes on, and whether time alone may change it again.
+    pub(super) fn go_on(
+        &self,
+        pace: Pace,
+        looked: Option<Look>,
+        policy: &Policy,
+        now: Instant,
+    ) -> (Option<(Verdict, Verdict, Why)>, bool) {
+        let mut state = self.state.lock();
+        let (from, before) = (self.verdict(), state.share.milestones());
+        state.share.go_on(pace, looked, policy.slow_start.as_ref(), now);
+        self.publish_state(&state);
+        let (to, why) = state.verdict();
+        let changed = from != to || before != state.share.milestones();
+        (changed.then_some((from, to, why)), state.is_restless())
+    }
+
+    fn publish_state(&self, state: &State) {
+        let (verdict, (factor, beyond)) = (state.verdict().0, state.factors());
+        let shown = Shown { verdict, factor, beyond, new: state.share.is_new() };
+        if self.shown() != shown {
+            self.show(&shown);
+        }
     }
 
     /// Rings this bell from now on; answers whether something was learned before.
@@ -178,6 +310,24 @@ impl Live {
             bell.rung.lock().push(Arc::clone(self));
             bell.notify.notify_one();
         }
+    }
+}
+
+/// What the data plane sees of an origin.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    verdict: Verdict,
+    factor: Factor,
+    beyond: Factor,
+    new: bool,
+}
+
+impl Shown {
+    fn takes(&self) -> Takes {
+        let usable = self.verdict.usable();
+        let partial = if usable { !self.beyond.is_full() } else { !self.factor.is_none() };
+        // Whoever is new is to be met on the walk as long as its keys are not all there.
+        Takes { usable, partial: partial || self.new }
     }
 }
 
@@ -234,6 +384,22 @@ mod tests {
         drop(old);
         live.publish(Verdict::Kept);
         assert!(new.holds(3));
+    }
+
+    #[test]
+    fn part_of_a_share_shows_on_every_board_as_long_as_it_is_one() {
+        let (live, board) = (up(), Arc::new(Board::new(1)));
+        live.show_on(&board, 0);
+        assert!(board.is_even() && live.factor().is_full());
+        live.publish_part(Verdict::Up, Factor::new(0.5));
+        assert!(!board.is_even() && board.holds(0) && !board.is_full(0));
+        let later = Arc::new(Board::new(1));
+        live.show_on(&later, 0);
+        assert!(later.is_partial(0), "a board that comes later sees it too");
+        live.publish(Verdict::Down);
+        assert!(board.is_even() && !board.holds(0) && live.factor().is_none());
+        live.publish(Verdict::Up);
+        assert!(board.is_even() && board.is_full(0));
     }
 
     #[test]

@@ -8,9 +8,15 @@
 
 pub mod address;
 pub mod board;
+pub mod course;
+mod drain;
 pub mod evidence;
 pub mod floor;
+#[cfg(test)]
+mod growing;
+pub mod handover;
 mod hang;
+mod hold;
 pub mod live;
 #[cfg(test)]
 mod model;
@@ -18,14 +24,18 @@ mod offence;
 pub mod policy;
 pub mod probe;
 pub mod prober;
+mod ramp;
 mod reserve;
 pub mod roster;
 mod run;
 pub mod schedule;
+mod share;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tables;
+pub mod tally;
+mod times;
 mod turn;
 pub mod verdict;
 
@@ -33,17 +43,25 @@ use std::time::Instant;
 
 pub use address::{Address, Endpoint};
 pub use board::Board;
+pub use course::{Brake, Course};
 pub use evidence::{Evidence, Fault, Grade};
+pub use handover::{Handover, Ripe};
+pub use hold::Held;
 pub use live::{Bell, Live, Report};
-pub use policy::{Policy, Probing};
+pub use policy::{Policy, Probing, SlowStart};
 pub use prober::{Fact, Prober};
-pub use roster::{Roster, Target};
+pub use roster::{Role, Roster, Target};
+pub use tally::{Summary, Tally};
 pub use verdict::{Change, Verdict, Why};
 
+use course::Place;
 use floor::{Case, Due, Ruling};
 use hang::{Hang, SILENCE};
 use offence::Offences;
 use run::Run;
+use share::Share;
+
+use crate::balance::Factor;
 
 /// What was learned of one origin.
 #[derive(Debug, Clone)]
@@ -57,6 +75,7 @@ pub struct State {
     trouble: Option<Trouble>,
     ejections: Offences,
     hangs: Offences,
+    share: Share,
     /// Nothing before this instant counts: we were held up ourselves.
     heard_from: Option<Instant>,
 }
@@ -90,13 +109,19 @@ impl State {
             trouble: None,
             ejections: Offences::EJECTIONS,
             hangs: Offences::HANGS,
+            share: Share::new(!proven),
             heard_from: None,
         }
     }
 
     /// What is held of it, and why.
     pub fn verdict(&self) -> (Verdict, Why) {
-        (self.verdict, self.why)
+        self.share.shown(self.verdict).unwrap_or((self.verdict, self.why))
+    }
+
+    /// The part of its share it may take, and that of the points beyond the weight it had before it was raised.
+    pub fn factors(&self) -> (Factor, Factor) {
+        if self.verdict.usable() { self.share.factors() } else { (Factor::NONE, Factor::NONE) }
     }
 
     /// The latest probe's result, and when it came.
@@ -149,9 +174,10 @@ impl State {
         let silent_since = self.run.bad_since().max(self.run.last_answer().filter(|_| http)).max(answered);
         Case {
             weight: seen.weight,
-            backup: false,
+            backup: seen.backup,
             known: seen.known,
             proven: self.proven,
+            outside: seen.role != Role::Serves,
             out: !self.verdict.usable(),
             due: self.trouble.map(|trouble| Due {
                 since: trouble.since,
@@ -166,8 +192,9 @@ impl State {
         }
     }
 
-    /// Takes the ruling over; answers what was held before if that changed.
-    pub fn settle(&mut self, ruling: &Ruling, policy: &Policy, now: Instant) -> Option<Verdict> {
+    /// Takes the ruling over; answers where that leaves it among the others. `needed`: whoever comes back is needed
+    /// whole.
+    fn settle(&mut self, ruling: &Ruling, seen: &Seen, policy: &Policy, needed: bool, now: Instant) -> Place {
         if ruling.hangs {
             let http = policy.probing.is_some_and(|probing| probing.http);
             let until = self.hangs.again(now);
@@ -186,12 +213,33 @@ impl State {
         {
             trouble.held = Some(self.ejections.again(now));
         }
-        (before != self.verdict).then_some(before)
+        // A backup serves when nobody else can: there is nobody to spare it.
+        let slow = policy.slow_start.as_ref().filter(|_| !seen.backup);
+        self.share.take_role(seen.role, slow, now);
+        self.share.ruled(before.usable(), ruling.verdict.usable(), slow, needed, now);
+        if seen.backup { Place::Outside } else { self.share.place(self.verdict, self.proven) }
+    }
+
+    /// Since when it grows into its share; `None`: it does not, or is out.
+    fn grows_since(&self) -> Option<Instant> {
+        self.share.grows_since().filter(|_| self.verdict.usable())
+    }
+
+    /// Did it pass its probes once, or was it assumed to?
+    pub fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// It is somewhere else from now on, which has proven itself: what was learned of the old place says nothing.
+    pub fn moved(&mut self) {
+        self.recover(Why::Passing);
+        self.run = Run::default();
+        self.proven = true;
     }
 
     /// May time alone change what follows from what is known?
     pub fn is_restless(&self) -> bool {
-        self.trouble.is_some() || !self.hang.is_empty()
+        self.trouble.is_some() || !self.hang.is_empty() || self.share.is_restless()
     }
 
     fn probed(&mut self, grade: Grade, now: Instant) {
@@ -264,10 +312,14 @@ impl State {
 }
 
 /// What others know of an origin when its pool is judged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Seen {
     /// Units of weight.
     pub weight: u32,
+    /// It serves only while no other may be asked.
+    pub backup: bool,
+    /// What it is to the pool.
+    pub role: Role,
     /// Is there an address to connect to?
     pub known: bool,
     /// When a request was last answered.
@@ -291,7 +343,7 @@ mod tests {
 
     impl Pair {
         fn new(proven: bool) -> Self {
-            let policy = Policy { probing: Some(HTTP), spare: 0.5, fail: false };
+            let policy = Policy { probing: Some(HTTP), spare: 0.5, ..Policy::default() };
             Self { policy, states: [State::new(proven, true), State::new(true, true)], now: Instant::now() }
         }
 
@@ -304,13 +356,13 @@ mod tests {
             self.states[0].take(evidence, None, self.now);
             self.states[1].take(Evidence::Probe(Grade::Good), Some(self.now), self.now);
             let answered = [None, Some(self.now)];
-            let seen = answered.map(|answered| Seen { weight: 1, known: true, answered });
+            let seen = answered.map(|answered| Seen { weight: 1, known: true, answered, ..Seen::default() });
             let [one, other] = &mut self.states;
             let cases = [(one, seen[0]), (other, seen[1])]
                 .map(|(state, seen)| state.case(&seen, &self.policy, false, self.now));
             let rulings = floor::judge(&cases, &self.policy);
             self.states.iter_mut().zip(&rulings).for_each(|(state, ruling)| {
-                state.settle(ruling, &self.policy, self.now);
+                state.settle(ruling, &Seen::default(), &self.policy, false, self.now);
             });
             self.states[0].verdict()
         }

@@ -309,7 +309,7 @@ proptest! {
             http: run.http,
         };
         let spare = 1.0 - f64::from(run.min_healthy) / 100.0;
-        let policy = Policy { probing: Some(probing), spare, fail: run.fail };
+        let policy = Policy { probing: Some(probing), spare, fail: run.fail, slow_start: None };
         // Far enough from the start that "ago" never goes before it.
         let (start, mut clock) = (Instant::now(), 20_000_u64);
         let mut states: Vec<_> = (0..run.origins).map(|_| (State::new(true, true), None)).collect();
@@ -328,12 +328,12 @@ proptest! {
             }
             plain[*at].take(clock, *event);
 
-            let seen = |answered: Option<Instant>| Seen { weight: 1, known: true, answered };
+            let seen = |answered: Option<Instant>| Seen { weight: 1, known: true, answered, ..Seen::default() };
             let cases: Vec<_> =
                 states.iter_mut().map(|(state, answered)| state.case(&seen(*answered), &policy, short, now)).collect();
             let rulings = floor::judge(&cases, &policy);
             short = floor::is_short(rulings.iter().map(|ruling| (ruling.verdict, false)), &policy);
-            states.iter_mut().zip(&rulings).for_each(|((state, _), ruling)| { state.settle(ruling, &policy, now); });
+            states.iter_mut().zip(&rulings).for_each(|((state, _), ruling)| { state.settle(ruling, &Seen::default(), &policy, false, now); });
             let held: Vec<_> = states.iter().map(|(state, _)| state.verdict().0).collect();
             let expected = rules.judge(&mut plain, clock);
             prop_assert_eq!(held, expected, "after step {}", step);

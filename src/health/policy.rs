@@ -1,12 +1,12 @@
-//! What holds for the health of a pool's origins? The `health` section in the numbers the judge takes.
+//! What holds for the health of a pool's origins? The `health` and `slow_start` sections in the numbers the judge takes.
 
 use std::time::Duration;
 
-use crate::config::pool;
 use crate::config::units::Off;
+use crate::config::{Pool, pool};
 
-/// The `health` section of a pool.
-#[derive(Debug, Clone, PartialEq)]
+/// The `health` and `slow_start` sections of a pool.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
     /// How origins are probed; `None`: not at all, and everything is up.
     pub probing: Option<Probing>,
@@ -14,6 +14,21 @@ pub struct Policy {
     pub spare: f64,
     /// `panic: fail`: soft evidence may take out the last one.
     pub fail: bool,
+    /// How origins come into their share; `None`: at once.
+    pub slow_start: Option<SlowStart>,
+}
+
+/// How origins come into their share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowStart {
+    /// From the first part to all of it.
+    pub window: Duration,
+    /// The part a newcomer begins with.
+    pub from: f64,
+    /// Growth pauses while more of its answers are errors than this.
+    pub error_ratio: Option<f64>,
+    /// Growth pauses while its median time is above this multiple of the rest of the pool's.
+    pub latency: Option<f64>,
 }
 
 /// How often probes run, and how many of them say something.
@@ -32,8 +47,9 @@ pub struct Probing {
 }
 
 impl Policy {
-    /// The section as written.
-    pub fn compile(written: &pool::Health) -> Self {
+    /// The sections as written.
+    pub fn compile(pool: &Pool) -> Self {
+        let written = &pool.health;
         let probing = match &written.probe {
             Off::Off => None,
             Off::On(probe) => Some(Probing {
@@ -44,7 +60,12 @@ impl Policy {
                 http: probe.http.is_some(),
             }),
         };
-        Self { probing, spare: 1.0 - written.min_healthy.0 / 100.0, fail: written.panic == pool::Panic::Fail }
+        Self {
+            probing,
+            spare: 1.0 - written.min_healthy.0 / 100.0,
+            fail: written.panic == pool::Panic::Fail,
+            slow_start: pool.slow_start.on().map(SlowStart::compile),
+        }
     }
 
     /// How many of `members` soft evidence may take out.
@@ -53,9 +74,26 @@ impl Policy {
         (members as f64 * self.spare + 1e-9).floor() as usize
     }
 
+    /// Is so much of the weight of a pool enough to serve for all of it?
+    pub fn is_enough(&self, proven: u64, all: u64) -> bool {
+        proven as f64 >= all as f64 * (1.0 - self.spare) - 1e-9
+    }
+
     /// How much of `weight` soft evidence may take out.
     pub fn spare_weight(&self, weight: u64) -> f64 {
         weight as f64 * self.spare + 1e-9
+    }
+}
+
+impl SlowStart {
+    fn compile(written: &pool::SlowStart) -> Self {
+        let hold = written.hold.on();
+        Self {
+            window: written.window.0,
+            from: written.from.ratio(),
+            error_ratio: hold.and_then(|hold| hold.error_ratio.on()).map(|share| share.ratio()),
+            latency: hold.and_then(|hold| hold.latency.on()).map(|times| times.0),
+        }
     }
 }
 
@@ -65,9 +103,8 @@ mod tests {
 
     #[test]
     fn spare_is_rounded_down_and_never_by_a_binary_fraction() {
-        let spare = |percent: f64, members| {
-            Policy { probing: None, spare: 1.0 - percent / 100.0, fail: false }.spare_of(members)
-        };
+        let spare =
+            |percent: f64, members| Policy { spare: 1.0 - percent / 100.0, ..Policy::default() }.spare_of(members);
         assert_eq!([spare(50.0, 1), spare(50.0, 2), spare(50.0, 3), spare(50.0, 10)], [0, 1, 1, 5]);
         assert_eq!([spare(90.0, 10), spare(70.0, 10), spare(100.0, 10), spare(0.0, 10)], [1, 3, 0, 10]);
     }

@@ -44,6 +44,11 @@ pub enum Fact {
         /// Is it?
         short: bool,
     },
+    /// Something in this pool waits for a new snapshot.
+    Ripe {
+        /// The pool.
+        pool: Arc<str>,
+    },
     /// The loop was held up for so long; what was gathered meanwhile does not count.
     Stalled(Duration),
 }
@@ -115,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::config::units;
-    use crate::health::{Address, Fault, Live, Policy, Probing, Target, Verdict, Why};
+    use crate::health::{Address, Fault, Live, Policy, Probing, Role, Target, Verdict, Why};
 
     const PROBING: Probing = Probing {
         interval: Duration::from_millis(150),
@@ -160,15 +165,18 @@ mod tests {
 
     fn target(name: &str, address: SocketAddr) -> Target {
         let address = Address::compile(&units::Address::Ip(address), None);
-        Target { name: Arc::from(name), weight: 1, backup: false, live: Arc::new(Live::new(true, true)), address }
+        let live = Arc::new(Live::new(true, true));
+        Target { name: Arc::from(name), weight: 1, backup: false, role: Role::Serves, live, address }
     }
 
     fn roster(targets: &[&Target]) -> Arc<Roster> {
         Arc::new(Roster {
             pool: Arc::from("p"),
-            policy: Policy { probing: Some(PROBING), spare: 0.5, fail: false },
+            policy: Policy { probing: Some(PROBING), spare: 0.5, ..Policy::default() },
             http: None,
             targets: targets.iter().map(|&target| target.clone()).collect(),
+            handover: None,
+            brake: Arc::default(),
         })
     }
 

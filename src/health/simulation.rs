@@ -69,7 +69,7 @@ impl World {
         };
         Self {
             origins: (0..origins).map(|_| origin()).collect(),
-            policy: Policy { probing: Some(probing), spare: 0.5, fail },
+            policy: Policy { probing: Some(probing), spare: 0.5, fail, slow_start: None },
             now: start,
             short: false,
             hanging: Vec::new(),
@@ -205,14 +205,15 @@ impl World {
 
     fn judge(&mut self) {
         let Self { policy, now, short, random, .. } = self;
-        let seen = |origin: &Origin| Seen { weight: 1, known: true, answered: origin.answered };
+        let seen = |origin: &Origin| Seen { weight: 1, known: true, answered: origin.answered, ..Seen::default() };
         let cases: Vec<Case> =
             self.origins.iter_mut().map(|one| one.state.case(&seen(one), policy, *short, *now)).collect();
         let rulings = floor::judge(&cases, policy);
         *short = floor::is_short(rulings.iter().map(|ruling| (ruling.verdict, false)), policy);
         for (origin, ruling) in self.origins.iter_mut().zip(&rulings) {
-            let before = origin.state.settle(ruling, policy, *now);
-            if before.is_some_and(Verdict::usable) && !ruling.verdict.usable() {
+            let before = origin.state.verdict().0;
+            origin.state.settle(ruling, &Seen::default(), policy, false, *now);
+            if before.usable() && !ruling.verdict.usable() {
                 origin.schedule.hurry(&policy.probing.unwrap(), random.f64(), *now);
             }
         }

@@ -11,7 +11,7 @@ use super::probe::Engines;
 use super::prober::Fact;
 use super::reserve::Reserve;
 use super::schedule::{Kind, Pace, Schedule};
-use super::{Bell, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
+use super::{Bell, Course, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
 
 /// A turn comes at least this often, so that time can be judged by and a stall be seen.
 const TURN: Duration = Duration::from_millis(100);
@@ -51,7 +51,9 @@ struct Book {
     schedules: Vec<Schedule>,
     /// Something was learned.
     dirty: bool,
-    short: bool,
+    course: Course,
+    /// That something waits for a new snapshot was told.
+    ripe: bool,
     restless: bool,
     judged: Instant,
     /// How long it is not judged again.
@@ -142,21 +144,21 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         }
         let now = now();
         let old = std::mem::take(&mut self.books);
-        let short: HashMap<Arc<str>, bool> =
-            old.iter().map(|book| (Arc::clone(&book.roster.pool), book.short)).collect();
+        let mut courses: HashMap<Arc<str>, Course> = HashMap::new();
         let mut schedules: HashMap<usize, Schedule> = HashMap::new();
         for book in old {
             let lives = book.roster.targets.iter().map(|target| place(&target.live));
             schedules.extend(lives.zip(book.schedules));
+            courses.insert(Arc::clone(&book.roster.pool), book.course);
         }
         self.places.clear();
         for roster in rosters {
-            let short = short.get(&roster.pool).copied().unwrap_or(false);
-            self.open(roster, &mut schedules, short, now);
+            let course = courses.remove(&roster.pool).unwrap_or_default();
+            self.open(roster, &mut schedules, course, now);
         }
     }
 
-    fn open(&mut self, roster: Arc<Roster>, schedules: &mut HashMap<usize, Schedule>, short: bool, now: Instant) {
+    fn open(&mut self, roster: Arc<Roster>, schedules: &mut HashMap<usize, Schedule>, course: Course, now: Instant) {
         let mut own = Vec::with_capacity(roster.targets.len());
         for (number, target) in roster.targets.iter().enumerate() {
             let who = place(&target.live);
@@ -177,7 +179,8 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             roster,
             schedules: own,
             dirty: true,
-            short,
+            course,
+            ripe: false,
             restless: false,
             judged: now,
             rest: Duration::ZERO,
@@ -292,7 +295,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             return;
         };
         let Some(probing) = book.roster.policy.probing else { return };
-        let serving = done.live.verdict().usable();
+        let serving = done.live.verdict().serves();
         if !schedule.ended(done.id, done.began, serving, &probing, self.random.f64()) {
             return;
         }
@@ -344,7 +347,8 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             if !(book.dirty && age >= book.rest || book.restless && age >= TURN.max(book.rest)) {
                 continue;
             }
-            let judged = book.roster.judge(book.short, now);
+            let short = book.course.is_short();
+            let judged = book.roster.judge(&mut book.course, now);
             for (number, change) in judged.changes {
                 let out = change.to == Verdict::Down;
                 if let (true, Some(probing), Some(schedule)) =
@@ -355,10 +359,14 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
                 }
                 (self.sink)(Fact::Changed(change));
             }
-            if judged.short != book.short {
-                (self.sink)(Fact::Short { pool: Arc::clone(&book.roster.pool), short: judged.short });
+            let told = std::mem::replace(&mut book.ripe, judged.ripe);
+            if judged.ripe && !told {
+                (self.sink)(Fact::Ripe { pool: Arc::clone(&book.roster.pool) });
             }
-            (book.dirty, book.short, book.restless, book.judged) = (false, judged.short, judged.restless, now);
+            if book.course.is_short() != short {
+                (self.sink)(Fact::Short { pool: Arc::clone(&book.roster.pool), short: !short });
+            }
+            (book.dirty, book.restless, book.judged) = (false, judged.restless, now);
             book.rest = rest(began);
         }
     }
@@ -384,21 +392,24 @@ mod tests {
     use super::*;
     use crate::config::units;
     use crate::health::simulation::TCP;
-    use crate::health::{Address, Policy, Target};
+    use crate::health::{Address, Policy, Role, Target};
 
     fn roster(origins: usize) -> Arc<Roster> {
         let target = |number: usize| Target {
             name: Arc::from(number.to_string()),
             weight: 1,
             backup: false,
+            role: Role::Serves,
             live: Arc::new(Live::new(true, true)),
             address: Address::compile(&units::Address::Ip("127.0.0.1:9".parse().unwrap()), None),
         };
         Arc::new(Roster {
             pool: Arc::from("p"),
-            policy: Policy { probing: Some(TCP), spare: 0.5, fail: false },
+            policy: Policy { probing: Some(TCP), spare: 0.5, ..Policy::default() },
             http: None,
             targets: (0..origins).map(target).collect(),
+            handover: None,
+            brake: Arc::default(),
         })
     }
 

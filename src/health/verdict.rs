@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::evidence::Fault;
+use super::hold::Held;
 
-/// What is held of an origin now. Later rules add to these: overloaded, ramping, draining, leaving.
+/// What is held of an origin now. Later rules add to these: overloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -16,10 +17,16 @@ pub enum Verdict {
     Joining,
     /// In service.
     Up,
+    /// In service, and growing into its share.
+    Ramping,
     /// Due out, but kept in service by the floor of its pool.
     Kept,
     /// Out.
     Down,
+    /// To get no new request, at once or step by step.
+    Draining,
+    /// No part of the pool any more, but in service until those that come have its keys.
+    Leaving,
     /// Dropped by a reload not long ago: said of it in place of what is held, never held itself.
     Parked,
 }
@@ -33,6 +40,29 @@ pub enum Why {
     Unprobed,
     /// Its probes passed.
     Passing,
+    /// It takes a part of its share, and that does not grow for now.
+    Held {
+        /// Why not.
+        held: Held,
+        /// So much of it, in percent.
+        percent: u32,
+    },
+    /// It gives its share up.
+    Draining {
+        /// So much of it is left, in percent.
+        percent: u32,
+    },
+    /// It gets no new request.
+    Drained,
+    /// It serves until those that come have its keys.
+    Succeeded,
+    /// It takes a part of its share.
+    Growing {
+        /// So much of it, in percent.
+        percent: u32,
+        /// Until it takes all, in seconds, if nothing holds it.
+        left: u64,
+    },
     /// A request reached it while every origin was out.
     Connected,
     /// It has this many good probes of those that it needs.
@@ -76,11 +106,17 @@ pub struct Change {
 
 impl Verdict {
     /// Every verdict, each once.
-    pub const ALL: [Self; 5] = [Self::Joining, Self::Up, Self::Kept, Self::Down, Self::Parked];
+    pub const ALL: [Self; 8] =
+        [Self::Joining, Self::Up, Self::Ramping, Self::Kept, Self::Down, Self::Draining, Self::Leaving, Self::Parked];
 
-    /// May requests go there?
+    /// May any request go there?
     pub const fn usable(self) -> bool {
-        matches!(self, Self::Up | Self::Kept)
+        matches!(self, Self::Up | Self::Ramping | Self::Kept | Self::Leaving)
+    }
+
+    /// Do requests go there, if only those that did before?
+    pub const fn serves(self) -> bool {
+        self.usable() || matches!(self, Self::Draining)
     }
 
     /// The word.
@@ -88,21 +124,18 @@ impl Verdict {
         match self {
             Self::Joining => "joining",
             Self::Up => "up",
+            Self::Ramping => "ramping",
             Self::Kept => "kept",
             Self::Down => "down",
+            Self::Draining => "draining",
+            Self::Leaving => "leaving",
             Self::Parked => "parked",
         }
     }
 
     /// The verdict stored as `number`; a number never stored reads as the most careful one.
-    pub(super) const fn stored(number: u8) -> Self {
-        match number {
-            0 => Self::Joining,
-            1 => Self::Up,
-            2 => Self::Kept,
-            4 => Self::Parked,
-            _ => Self::Down,
-        }
+    pub(super) fn stored(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Down)
     }
 }
 
@@ -113,6 +146,11 @@ impl Why {
             Self::Assumed => "assumed",
             Self::Unprobed => "unprobed",
             Self::Passing => "passing",
+            Self::Held { .. } => "held",
+            Self::Draining { .. } => "draining",
+            Self::Drained => "drained",
+            Self::Succeeded => "succeeded",
+            Self::Growing { .. } => "growing",
             Self::Connected => "connected",
             Self::NotProven { .. } => "not_proven",
             Self::NoConnection(fault) | Self::BadProbes { last: fault, .. } => fault.as_str(),
@@ -126,7 +164,7 @@ impl Why {
 impl Change {
     /// Was an origin taken out of service?
     pub fn is_ejection(&self) -> bool {
-        self.from.usable() && !self.to.usable()
+        self.from.serves() && self.to == Verdict::Down
     }
 }
 
@@ -142,6 +180,11 @@ impl fmt::Display for Why {
             Self::Assumed => f.write_str("assumed up: not probed yet"),
             Self::Unprobed => f.write_str("assumed up: its pool is not probed"),
             Self::Passing => f.write_str("probes pass"),
+            Self::Held { held, percent } => write!(f, "held: {held}; takes {percent}% of its share"),
+            Self::Draining { percent } => write!(f, "{percent}% of its share is left"),
+            Self::Drained => f.write_str("drained: it gets no new request"),
+            Self::Succeeded => f.write_str("it serves until those that come have its keys"),
+            Self::Growing { percent, left } => write!(f, "takes {percent}% of its share, all of it in {left} s"),
             Self::Connected => f.write_str("a request reached it while every origin was out"),
             Self::NotProven { good, rise } => write!(f, "{good} of {rise} good probes"),
             Self::NoConnection(fault) => write!(f, "no connection: {fault}"),
@@ -165,7 +208,7 @@ mod tests {
     #[test]
     fn kept_is_usable_and_joining_is_not() {
         let usable: Vec<_> = Verdict::ALL.into_iter().filter(|verdict| verdict.usable()).collect();
-        assert_eq!(usable, [Verdict::Up, Verdict::Kept]);
+        assert_eq!(usable, [Verdict::Up, Verdict::Ramping, Verdict::Kept, Verdict::Leaving]);
     }
 
     #[test]

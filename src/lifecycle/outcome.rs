@@ -8,6 +8,8 @@ use serde::Serialize;
 use super::movement::Movement;
 use crate::config::units::Percent;
 use crate::config::{Mistake, Report, Severity};
+use crate::health::Verdict;
+use crate::snapshot::Snapshot;
 
 /// What is asked of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -130,6 +132,27 @@ impl ReloadOutcome {
             Self::Failed { .. } => "failed",
         }
     }
+}
+
+/// What is in force with `snapshot`.
+pub(super) fn in_force(snapshot: &Snapshot, changed: Vec<String>, warnings: Vec<Mistake>) -> InForce {
+    let mut joining: IndexMap<String, Vec<String>> = IndexMap::new();
+    for upstream in snapshot.upstreams() {
+        let new = upstream.pool.members().iter().filter(|member| member.origin().verdict() == Verdict::Joining);
+        let names: Vec<_> = new.map(|member| member.name().to_string()).collect();
+        if !names.is_empty() {
+            joining.insert(upstream.pool.name().to_string(), names);
+        }
+    }
+    let digest = snapshot.digest().to_owned();
+    InForce { version: snapshot.version(), digest, changed, joining, warnings, confirm_within: None }
+}
+
+/// The same for people, on one line.
+pub(super) fn told(now: &InForce) -> String {
+    let changed = if now.changed.is_empty() { "no value changed".to_owned() } else { now.changed.join(", ") };
+    let joining: Vec<_> = now.joining.iter().map(|(pool, names)| format!("{pool}: {}", names.join(", "))).collect();
+    if joining.is_empty() { changed } else { format!("{changed}; joining {}", joining.join("; ")) }
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::confirm::Clock;
+use super::confirm::{Clock, Stage};
 use super::ledger::ConfirmStatus;
 use crate::config::pool::Guard;
 use crate::config::units::Off;
-use crate::health::Verdict;
-use crate::pool::{Origin, Summary, Tally};
+use crate::health::{Brake, Summary, Tally, Verdict};
+use crate::pool::{Member, Origin};
 use crate::snapshot::blame::{Blame, Fares};
-use crate::snapshot::{PoolTail, Snapshot};
+use crate::snapshot::{PoolTail, Snapshot, Upstream};
 
 /// It.
 pub(super) struct Pending {
@@ -27,38 +27,43 @@ struct Tried {
     guard: Guard,
     /// How the pool fared before.
     before: Summary,
+    /// Holds its growth.
+    brake: Arc<Brake>,
 }
 
 impl Pending {
     /// `next`, which is on trial, takes the place of `old` now, and has to be confirmed within this.
     pub(super) fn new(within: Duration, old: &Snapshot, next: &Snapshot, now: Instant) -> Self {
-        let members = next.upstreams().iter().flat_map(|upstream| upstream.pool.members());
-        let newcomers = members.map(|member| member.origin()).filter(|origin| origin.verdict() == Verdict::Joining);
+        let newcomers = next.upstreams().iter().flat_map(|upstream| grows(old, upstream));
         let tried = next.upstreams().iter().filter_map(|upstream| {
             let name = upstream.pool.name();
             let Off::On(guard) = next.config().pools.get(&**name)?.guard else { return None };
             upstream.tail.trial.as_ref()?;
             let before = old.named(name)?.pool.members().iter().map(|member| member.origin().tally());
-            Some(Tried { tail: Arc::clone(&upstream.tail), guard, before: Tally::summary_of(before, now) })
+            let (before, brake) = (Tally::summary_of(before, now), Arc::clone(&upstream.pool.roster().brake));
+            Some(Tried { tail: Arc::clone(&upstream.tail), guard, before, brake })
         });
-        let (newcomers, tried) = (newcomers.cloned().collect(), tried.collect());
-        Self { clock: Clock::new(within, now), newcomers, tried, note: None }
+        let windows = next.upstreams().iter().filter_map(|upstream| upstream.pool.roster().policy.slow_start);
+        let longest = windows.map(|slow| slow.window).max().unwrap_or_default();
+        let (newcomers, tried) = (newcomers.collect(), tried.collect());
+        Self { clock: Clock::new(within, longest, now), newcomers, tried, note: None }
     }
 
     /// Looks again; answers why it goes back now.
     pub(super) fn look(&mut self, now: Instant) -> Option<String> {
-        let joining = self.waits_for().next().is_some();
-        let is_over = self.clock.is_over(joining, now);
+        let is_over = self.clock.is_over(self.stage(), now);
         let mut note = None;
         for one in &self.tried {
-            match one.blame(now) {
+            let blame = one.blame(now);
+            one.brake.set(matches!(blame, Blame::All(_)));
+            match blame {
                 Blame::Nobody => {}
                 Blame::Change(why) => return Some(format!("pool {}: {why}", one.tail.name)),
                 Blame::All(why) => note = Some(format!("pool {}: not by the change alone: {why}", one.tail.name)),
             }
         }
         if let (None, Some(note)) = (&self.note, &note) {
-            log::warn!("{note}; nothing goes back for that");
+            log::warn!("{note}; nothing goes back for that, and nothing grows meanwhile");
         }
         self.note = note;
         is_over.then(|| format!("not confirmed within {:?}", self.clock.within()))
@@ -77,13 +82,34 @@ impl Pending {
     }
 
     fn waits_for(&self) -> impl Iterator<Item = &Arc<Origin>> {
-        self.newcomers.iter().filter(|origin| origin.verdict() == Verdict::Joining)
+        self.newcomers.iter().filter(|origin| matches!(origin.verdict(), Verdict::Joining | Verdict::Ramping))
     }
+
+    /// How far in is the change?
+    fn stage(&self) -> Stage {
+        let stands = |verdict| self.newcomers.iter().any(|origin| origin.verdict() == verdict);
+        match (stands(Verdict::Joining), stands(Verdict::Ramping)) {
+            (_, true) => Stage::Growing,
+            (true, false) => Stage::Joining,
+            (false, false) => Stage::In,
+        }
+    }
+}
+
+/// Origins of a pool that the change brings or gives more weight: they are to come into their share first.
+fn grows(old: &Snapshot, upstream: &Upstream) -> Vec<Arc<Origin>> {
+    let Some(before) = old.named(upstream.pool.name()) else { return Vec::new() };
+    let known = |member: &Member| before.pool.members().iter().find(|old| Arc::ptr_eq(old.origin(), member.origin()));
+    let grows = |member: &&Member| known(member).is_none_or(|old| old.weight() < member.weight());
+    upstream.pool.members().iter().filter(grows).map(|member| Arc::clone(member.origin())).collect()
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.tried.iter().filter_map(|one| one.tail.trial.as_deref()).for_each(crate::pool::Trial::end);
+        for one in &self.tried {
+            one.brake.set(false);
+            one.tail.trial.as_deref().into_iter().for_each(crate::pool::Trial::end);
+        }
     }
 }
 

@@ -9,8 +9,10 @@ use tokio::time::{sleep, timeout};
 
 use super::readiness::Readiness;
 use super::server::Work;
-use crate::health::{Change, Fact, Prober, Roster, Verdict};
+use super::wish::Reloads;
+use crate::health::{Change, Fact, Prober, Roster, Verdict, Why};
 use crate::observe::OriginMeters;
+use crate::pool::Origin;
 use crate::snapshot::Store;
 
 /// How often it is looked whether the first round of probes is over.
@@ -18,12 +20,12 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The first questions for origins may keep the process from being ready for so long.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-/// The prober's work.
-pub fn probe_origins(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>) -> Work {
+/// The prober's work; what it finds ripe is wished for.
+pub fn probe_origins(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Readiness>, reloads: Reloads) -> Work {
     Box::new(move || {
-        let (prober, store, readiness) = (prober.clone(), store.clone(), readiness.clone());
+        let (prober, store, readiness, reloads) = (prober.clone(), store.clone(), readiness.clone(), reloads.clone());
         Box::pin(async move {
-            tokio::join!(probe(&prober, &store), become_ready(&prober, &store, &readiness));
+            tokio::join!(probe(&prober, &store, &reloads), become_ready(&prober, &store, &readiness));
         })
     })
 }
@@ -41,10 +43,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-async fn probe(prober: &Prober, store: &Store) {
+async fn probe(prober: &Prober, store: &Store, reloads: &Reloads) {
     // goes on until the process ends and the runtime with it
     let (_never, shutdown) = watch::channel(false);
-    prober.run(|| rosters(store), |fact| tell(&fact, store), shutdown).await;
+    prober.run(|| rosters(store), |fact| tell(&fact, store, reloads), shutdown).await;
 }
 
 async fn become_ready(prober: &Prober, store: &Store, readiness: &Readiness) {
@@ -62,8 +64,9 @@ async fn become_ready(prober: &Prober, store: &Store, readiness: &Readiness) {
     readiness.begin();
 }
 
-fn tell(fact: &Fact, store: &Store) {
+fn tell(fact: &Fact, store: &Store, reloads: &Reloads) {
     match fact {
+        Fact::Ripe { .. } => reloads.settle(),
         Fact::Changed(change) => tell_change(change, store),
         Fact::Probed { pool, origin, grade } => {
             if let Some(meters) = meters(store, pool, origin) {
@@ -80,13 +83,30 @@ fn tell(fact: &Fact, store: &Store) {
 
 fn tell_change(change: &Change, store: &Store) {
     let Change { pool, origin, from, to, why } = change;
-    let level = if *to == Verdict::Up { log::Level::Info } else { log::Level::Warn };
-    log::log!(level, "pool {pool}: origin {origin} is {to}, was {from}: {why}");
+    let fine = matches!(to, Verdict::Up | Verdict::Ramping | Verdict::Draining | Verdict::Leaving);
+    let level = if fine { log::Level::Info } else { log::Level::Warn };
+    if from == to {
+        log::info!("pool {pool}: origin {origin} is {to}: {why}");
+    } else {
+        log::log!(level, "pool {pool}: origin {origin} is {to}, was {from}: {why}");
+    }
+    if *why == Why::Drained
+        && let Some(origin) = origin_of(store, pool, origin)
+    {
+        origin.retire();
+    }
     if change.is_ejection()
         && let Some(meters) = meters(store, pool, origin)
     {
         meters.ejected(why.reason());
     }
+}
+
+/// An origin, unless it left the configuration meanwhile.
+fn origin_of(store: &Store, pool: &str, origin: &str) -> Option<Arc<Origin>> {
+    let snapshot = store.load();
+    let mut members = snapshot.named(pool)?.pool.members().iter();
+    members.find(|member| **member.name() == *origin).map(|member| Arc::clone(member.origin()))
 }
 
 /// The meters of an origin, unless it left the configuration meanwhile.

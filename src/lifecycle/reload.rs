@@ -19,14 +19,14 @@ use super::history::{Ended, Entry};
 use super::kept::Kept;
 use super::ledger::Ledger;
 use super::movement::Movement;
-use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome};
+use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome, in_force, told};
 use super::pending::Pending;
 use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Complaint, Loaded, Mistake, Report, Severity};
-use crate::health::Verdict;
+use crate::health::Ripe;
 use crate::observe::Metrics;
 use crate::snapshot::guard::Trail;
-use crate::snapshot::{Snapshot, Store};
+use crate::snapshot::{Settled, Snapshot, Store};
 
 /// Where texts come from, and where they are kept.
 #[derive(Debug, Default)]
@@ -118,12 +118,17 @@ impl Reloader {
             Wish::Confirm => self.confirm(),
             Wish::Rollback => self.go_back(Ended::RolledBack),
             Wish::Found => self.found(),
+            Wish::Settle => {
+                self.settle();
+                ReloadOutcome::Unchanged(InForce::default())
+            }
         };
         // a defect in one wish must not make all later ones impossible
         let ended = catch_unwind(AssertUnwindSafe(grant));
         let ended = ended.unwrap_or_else(|_| defect());
-        // origins that were found are no other configuration
-        if wish != Wish::Found || matches!(ended, ReloadOutcome::Failed { .. }) {
+        // what was found and what is ripe is no other configuration
+        let is_other = !matches!(wish, Wish::Found | Wish::Settle);
+        if is_other || wish == Wish::Found && matches!(ended, ReloadOutcome::Failed { .. }) {
             self.tell(&ended);
         }
         ended
@@ -136,8 +141,7 @@ impl Reloader {
             None => {}
             Some(Ok(next)) => {
                 self.trail.found(&old, &next);
-                self.store.publish(next);
-                (self.published)();
+                self.put(&old, next, false, now);
             }
             Some(Err(complaints)) => {
                 let why = |one: &Complaint| format!("{}: {}", one.path, one.found);
@@ -222,8 +226,7 @@ impl Reloader {
 
     /// To the text before; what waits to be confirmed is over.
     fn go_back(&mut self, ended: Ended) -> ReloadOutcome {
-        self.pending = None;
-        self.ledger.waits(None);
+        self.stop_waiting();
         let Some(before) = self.ledger.before() else {
             return ReloadOutcome::declined("there is no earlier text to go back to");
         };
@@ -251,14 +254,44 @@ impl Reloader {
 
     /// The one store.
     fn publish(&mut self, old: &Snapshot, next: Snapshot, ended: Ended, now: Instant) {
+        let back = !matches!(ended, Ended::Replaced);
         self.trail.left(old, &next, now);
-        self.ledger.enter(old, &next, ended, SystemTime::now());
         next.replaces(old);
-        self.store.publish(next);
-        (self.published)();
+        self.ledger.enter(old, &next, ended, SystemTime::now());
+        self.put(old, next, back, now);
         if self.pending.is_none() {
             self.keep();
         }
+    }
+
+    fn put(&mut self, old: &Snapshot, next: Snapshot, back: bool, now: Instant) {
+        next.take_over(back, now);
+        self.store.publish(next);
+        old.give_way_to(&self.store.load(), now);
+        (self.published)();
+    }
+
+    /// Takes over what is ripe in what is in force. A replacement that failed is undone, and counts as a failed reload.
+    fn settle(&mut self) {
+        let (old, now) = (self.store.load(), now());
+        let Some(Settled { next, undone, taken }) = old.settle(&self.metrics, now) else { return };
+        for (pool, ripe) in taken {
+            log::info!("pool {pool}: {}", if ripe == Ripe::Moved { "an origin moved" } else { "it was replaced" });
+        }
+        if undone.is_empty() {
+            return self.put(&old, next, false, now);
+        }
+        let why = format!("pool {}: none of its new origins was proven in time", undone.join(", pool "));
+        log::error!("{why}; it is as it was before");
+        self.stop_waiting();
+        self.publish(&old, next, Ended::Reverted(why), now);
+        self.metrics.reloaded("failed");
+        self.show();
+    }
+
+    fn stop_waiting(&mut self) {
+        self.pending = None;
+        self.ledger.waits(None);
     }
 
     /// Keeps what is in force for a process to come.
@@ -351,26 +384,6 @@ fn takes_an_upgrade(paths: &[&String], loaded: &Loaded, file: String) -> Report 
     };
     let mistakes = paths.iter().map(mistake).collect();
     Report { file, mistakes }
-}
-
-/// What is in force with `snapshot`.
-fn in_force(snapshot: &Snapshot, changed: Vec<String>, warnings: Vec<Mistake>) -> InForce {
-    let mut joining: IndexMap<String, Vec<String>> = IndexMap::new();
-    for upstream in snapshot.upstreams() {
-        let new = upstream.pool.members().iter().filter(|member| member.origin().verdict() == Verdict::Joining);
-        let names: Vec<_> = new.map(|member| member.name().to_string()).collect();
-        if !names.is_empty() {
-            joining.insert(upstream.pool.name().to_string(), names);
-        }
-    }
-    let digest = snapshot.digest().to_owned();
-    InForce { version: snapshot.version(), digest, changed, joining, warnings, confirm_within: None }
-}
-
-fn told(now: &InForce) -> String {
-    let changed = if now.changed.is_empty() { "no value changed".to_owned() } else { now.changed.join(", ") };
-    let joining: Vec<_> = now.joining.iter().map(|(pool, names)| format!("{pool}: {}", names.join(", "))).collect();
-    if joining.is_empty() { changed } else { format!("{changed}; joining {}", joining.join("; ")) }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub enum Wish {
     Rollback,
     /// Puts origins that were found in service, and lets go those that were lost.
     Found,
+    /// Takes over what is ripe in what is in force: an origin's new address, the end of a replaced pool.
+    Settle,
 }
 
 /// Where wishes are sent.
@@ -55,6 +57,11 @@ impl Reloads {
     /// Origins of a pool were found or lost; nobody waits until that is in force.
     pub fn found(&self) {
         let _ = self.0.send(Sent { wish: Wish::Found, answer: None });
+    }
+
+    /// Takes over soon what is ripe in the snapshot in force.
+    pub fn settle(&self) {
+        let _ = self.0.send(Sent { wish: Wish::Settle, answer: None });
     }
 
     /// Grants a wish, and tells how that ended.

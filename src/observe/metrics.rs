@@ -274,7 +274,7 @@ impl All {
             origins: book.family("moorgate_origins", "Origins of a pool by state.", &["pool", "state"])?,
             origin_up: book.family(
                 "moorgate_origin_up",
-                "1 when the origin may get requests (up or kept), else 0.",
+                "1 when the origin may get requests (up, ramping or kept), else 0.",
                 &["pool", "origin"],
             )?,
             origin_weight: book.family(
@@ -284,7 +284,7 @@ impl All {
             )?,
             ring_share: book.family(
                 "moorgate_ring_share",
-                "Part of the hash circle an origin owns.",
+                "Part of the hash circle an origin takes now.",
                 &["pool", "origin"],
             )?,
             ring_info: book.family(

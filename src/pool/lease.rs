@@ -72,7 +72,7 @@ impl Deref for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.load().leave();
+        self.0.leave();
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use fastrand::Rng;
 
     use super::*;
-    use crate::health::{Verdict, Why};
+    use crate::health::{Course, Verdict, Why};
     use crate::pool::Ask;
     use crate::pool::tests::{only_origin, pick_any, pool};
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((before.pass(), in_panic.pass()), (Pass::Own, Pass::Panic));
         assert_ne!(origin.health().report().why, Why::Connected, "it was picked before the origin went out");
         in_panic.connected(now);
-        pool.roster().judge(false, now);
+        pool.roster().judge(&mut Course::default(), now);
         assert_eq!(origin.health().report().why, Why::Connected);
     }
 
@@ -271,7 +271,7 @@ mod tests {
                 }
             }
         }
-        pool.roster().judge(false, end);
+        pool.roster().judge(&mut Course::default(), end);
         let verdicts: Vec<_> = pool.members().iter().map(|member| member.origin().health().report().why).collect();
         assert_eq!(verdicts[0], Why::Hung);
         assert_ne!(verdicts[1], Why::Hung);

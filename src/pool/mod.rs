@@ -6,39 +6,49 @@
 
 pub mod cause;
 pub mod discovery;
+mod handover;
 mod lease;
+mod member;
 mod origin;
 mod parked;
+mod part;
 mod pick;
 pub mod plan;
+mod reason;
 mod room;
 mod settings;
-mod tally;
+mod side;
+mod sockets;
 mod trial;
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use crate::balance::{Balancer, Ring, Turns, ring};
-use crate::config::{self, Complaint, Invalid, units};
+use crate::balance::ring::host_and_port;
+use crate::balance::{Balancer, Base, Ring, Turns};
+use crate::config::{self, Complaint, Invalid};
 use crate::health::probe::HttpProbe;
-use crate::health::{Address, Board, Live, Policy, Roster, Target};
+use crate::health::{Board, Policy, Roster};
 use crate::resilience::Budget;
 use crate::template::Key;
 
 pub use lease::{Lease, Outcome};
+pub use member::{Member, Successor};
 pub use origin::Origin;
 pub use parked::{Parked, Stay};
-pub use pick::{Ask, Pass, Pick, Reason};
+pub use pick::{Ask, Pick};
+pub use reason::{Pass, Reason};
 pub use settings::{Connections, Protocol, Settings, Timeouts};
-pub use tally::{Summary, Tally};
 pub use trial::Trial;
 
+use handover::Handover;
+use member::{Origins, targets};
 use parked::Before;
+use side::{Backups, Side, board, fingerprint, ring_of};
 
 /// A compiled pool.
 #[derive(Debug)]
@@ -61,6 +71,8 @@ pub struct Pool {
     board: Arc<Board>,
     backups: Option<Backups>,
     roster: Arc<Roster>,
+    /// It takes the place of another one.
+    handover: Option<Handover>,
     settings: Settings,
     budget: Arc<Budget>,
     /// `panic: keep`.
@@ -68,32 +80,6 @@ pub struct Pool {
     /// Connections open to all origins this pool ever had.
     open: Arc<AtomicUsize>,
     parked: Option<Parked>,
-}
-
-/// An origin as this snapshot has it.
-#[derive(Debug)]
-pub struct Member {
-    origin: Arc<Origin>,
-    weight: u32,
-    address: Address,
-    backup: bool,
-    /// Attempts under way there at most.
-    max_in_flight: usize,
-}
-
-/// Members that are asked together: those that serve, or the backups. Both know all members by the same numbers.
-#[derive(Debug, Clone, Copy)]
-struct Side<'p> {
-    backups: bool,
-    ring: &'p Ring,
-    board: &'p Board,
-}
-
-/// The backups of a pool.
-#[derive(Debug)]
-struct Backups {
-    ring: Ring,
-    board: Arc<Board>,
 }
 
 impl Pool {
@@ -129,17 +115,30 @@ impl Pool {
         };
         let name = before.pool.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = before.open().unwrap_or_default();
-        let members = members(&name, written, before, (&open, now));
-        let limited = members.iter().any(|member| member.max_in_flight < usize::MAX);
+        let mut members = Origins { pool: &name, before, open: &open, now }.compile(written);
         let balancer = Balancer::compile(&written.balance);
-        let (ring, fingerprint) = placement(&key, &members, balancer);
-        let board = board(&members, false);
-        let backups = Backups::of(&members, balancer);
-        let roster = roster(&name, written, http, &members);
+        let ring = if balancer.is_none() { ring_of(&members, false) } else { Ring::new(&[]) };
+        let policy = Policy::compile(written);
+        let handover = before.pool.and_then(|previous| Handover::prepare(previous, &mut members, &policy, now));
+        for (number, member) in members.iter_mut().enumerate() {
+            member.base = member.former.map(|weight| Base::new(&ring, number, weight));
+        }
+        let fingerprint = fingerprint(&key, &members, &ring, balancer);
+        let (board, backups) = (board(&members, false), Backups::of(&members, balancer));
+        let roster = Roster {
+            pool: Arc::clone(&name),
+            policy,
+            http,
+            targets: targets(&members),
+            handover: handover.as_ref().map(Handover::told),
+            brake: before.pool.map(|previous| Arc::clone(&previous.roster.brake)).unwrap_or_default(),
+        };
         let kept: HashSet<&str> = members.iter().map(|member| &**member.name()).collect();
         Ok(Self {
             parked: Parked::beside(&roster, before, &kept, now),
             roster: Arc::new(roster),
+            handover,
+            limited: members.iter().any(|member| member.max_in_flight < usize::MAX),
             name,
             members,
             key,
@@ -148,7 +147,6 @@ impl Pool {
             hashes: balancer.is_none(),
             balancer: balancer.unwrap_or(Balancer::TwoChoices),
             bounded: written.balance.bounded_load.on().copied(),
-            limited,
             turns: before.pool.map(|previous| Arc::clone(&previous.turns)).unwrap_or_default(),
             board,
             backups,
@@ -202,19 +200,11 @@ impl Pool {
         self.keying() == other.keying()
     }
 
-    /// Who has points on the ring, by name and weight: nobody where no key places, and no backup anywhere.
+    /// Who is to have keys, by name and weight: nobody where no key places, and nowhere a backup, or one that is drained or
+    /// leaves.
     pub fn placed(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
-        self.members.iter().filter(|one| self.hashes && !one.backup).map(|one| (one.name(), one.weight))
-    }
-
-    /// The part of the requests that each member is configured to take: its part of the circle, or of the weights.
-    pub fn shares(&self) -> Vec<f64> {
-        if self.hashes {
-            return self.ring.shares();
-        }
-        let weight = |member: &Member| f64::from(member.placed_weight(false));
-        let total: f64 = self.members.iter().map(weight).sum();
-        self.members.iter().map(|member| weight(member) / total).collect()
+        let serving = self.members.iter().filter(|member| self.hashes && !member.backup && member.is_placed());
+        serving.map(|member| (member.name(), member.weight))
     }
 
     /// Its origins as they are probed and judged.
@@ -232,6 +222,19 @@ impl Pool {
         &self.ring
     }
 
+    /// The same without those that are drained: a key of theirs is placed as if they were gone.
+    pub fn placement(&self) -> Cow<'_, Ring> {
+        if self.members.iter().all(Member::is_placed) {
+            return Cow::Borrowed(&self.ring);
+        }
+        Cow::Owned(Ring::new(&self.placed().map(|(name, weight)| (&**name, weight)).collect::<Vec<_>>()))
+    }
+
+    /// Does it take the place of another one that still serves?
+    pub fn is_replaced(&self) -> bool {
+        self.handover.is_some()
+    }
+
     /// What holds for attempts.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -247,86 +250,10 @@ impl Pool {
         self.board.usable()
     }
 
-    /// Those that serve, and then the backups.
-    fn sides(&self) -> impl Iterator<Item = Side<'_>> {
-        let of = |backups, ring, board| Side { backups, ring, board };
-        let backups = self.backups.as_ref().map(|backups| of(true, &backups.ring, &backups.board));
-        iter::once(of(false, &self.ring, &self.board)).chain(backups)
-    }
-
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
     pub fn keeps_idle(&self) -> bool {
         self.open.load(Relaxed) <= self.settings.connections.keepalive
     }
-}
-
-impl Member {
-    /// Its name.
-    pub fn name(&self) -> &Arc<str> {
-        self.origin.name()
-    }
-
-    /// Its live state.
-    pub fn origin(&self) -> &Arc<Origin> {
-        &self.origin
-    }
-
-    /// Its units of weight.
-    pub fn weight(&self) -> u32 {
-        self.weight
-    }
-
-    /// Where it is.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// Does it serve only while no other may be asked?
-    pub fn is_backup(&self) -> bool {
-        self.backup
-    }
-
-    /// Its weight on the ring of the backups, or on that of the others.
-    fn placed_weight(&self, backups: bool) -> u32 {
-        if self.backup == backups { self.weight } else { 0 }
-    }
-}
-
-impl Backups {
-    fn of(members: &[Member], balancer: Option<Balancer>) -> Option<Self> {
-        let ring = || if balancer.is_none() { ring_of(members, true) } else { Ring::new(&[]) };
-        members.iter().any(Member::is_backup).then(|| Self { ring: ring(), board: board(members, true) })
-    }
-}
-
-/// The ring of the backups, or of the others.
-fn ring_of(members: &[Member], backups: bool) -> Ring {
-    let placed = |member: &Member| member.placed_weight(backups);
-    Ring::new(&members.iter().map(|member| (&**member.name(), placed(member))).collect::<Vec<_>>())
-}
-
-/// A board that shows the backups, or the others.
-fn board(members: &[Member], backups: bool) -> Arc<Board> {
-    let board = Arc::new(Board::new(members.len()));
-    for (number, member) in members.iter().enumerate().filter(|(_, member)| member.backup == backups) {
-        member.origin.health().show_on(&board, number);
-    }
-    board
-}
-
-/// The ring of a pool that has one, and the fingerprint of any. Backups stand outside of both.
-fn placement(key: &Key, members: &[Member], balancer: Option<Balancer>) -> (Ring, String) {
-    let serving = || members.iter().enumerate().filter(|(_, member)| !member.backup);
-    if let Some(balancer) = balancer {
-        let points = serving().map(|(_, member)| (&**member.name(), member.weight * ring::POINTS));
-        return (Ring::new(&[]), ring::fingerprint(&format!("algorithm={}\n", balancer.as_str()), points));
-    }
-    let ring = ring_of(members, false);
-    let points = serving().map(|(number, member)| (&**member.name(), ring.points_of(number) as u32));
-    let (args, on_missing) = (key.args_text(), key.on_missing_text());
-    let head = format!("algorithm=hash\nkey={}\nargs={args}\non_missing={on_missing}\n", key.text());
-    let fingerprint = ring::fingerprint(&head, points);
-    (ring, fingerprint)
 }
 
 /// Origins of two names that make the same points of the ring: one of them would never get a key. A name written
@@ -338,7 +265,7 @@ fn twins(pool: &str, written: &config::Pool) -> Vec<Complaint> {
         return found;
     }
     for (number, name) in written.origins.iter().map(|origin| &*origin.name).enumerate() {
-        match first.entry(ring::host_and_port(name)) {
+        match first.entry(host_and_port(name)) {
             Entry::Vacant(free) => _ = free.insert((number, name)),
             Entry::Occupied(taken) if taken.get().1 != name => {
                 let (other, its_name) = taken.get();
@@ -351,61 +278,15 @@ fn twins(pool: &str, written: &config::Pool) -> Vec<Complaint> {
     found
 }
 
-/// The members as written, each with what was learned of the origin of its name.
-fn members(
-    pool: &Arc<str>,
-    written: &config::Pool,
-    before: Before<'_>,
-    (open, now): (&Arc<AtomicUsize>, Instant),
-) -> Vec<Member> {
-    let earlier = before.pool.iter().flat_map(|previous| &previous.members);
-    let known: HashMap<&str, &Member> = earlier.map(|member| (&**member.name(), member)).collect();
-    // Everything is assumed up at start and in a pool that is new or had nobody yet, and without probes for good.
-    let assumed = before.has_nobody() || matches!(written.health.probe, units::Off::Off);
-    let compile = |one: &config::pool::Origin| {
-        let old = known.get(&*one.name);
-        let stay = before.parked.and_then(|parked| parked.find(&one.name, &one.address, now));
-        let address = Address::compile(&one.address, old.map(|old| &old.address).or(stay.map(|stay| &stay.address)));
-        let fresh = || {
-            if let Some(stay) = stay {
-                return Arc::clone(&stay.origin);
-            }
-            let live = Live::new(assumed, address.is_known());
-            Arc::new(Origin::new(Arc::clone(pool), Arc::from(&*one.name), live, Arc::clone(open), now))
-        };
-        let origin = old.map_or_else(fresh, |old| Arc::clone(&old.origin));
-        let most = one.max_in_flight.unwrap_or(written.connections.max_in_flight);
-        let max_in_flight = most.on().map_or(usize::MAX, |most| *most as usize);
-        Member { origin, weight: one.weight.into(), address, backup: one.backup, max_in_flight }
-    };
-    written.origins.iter().map(compile).collect()
-}
-
-fn roster(pool: &Arc<str>, written: &config::Pool, http: Option<HttpProbe>, members: &[Member]) -> Roster {
-    let target = |member: &Member| Target {
-        name: Arc::clone(member.name()),
-        weight: member.weight,
-        address: member.address.clone(),
-        backup: member.backup,
-        live: Arc::clone(member.origin.health()),
-    };
-    Roster {
-        pool: Arc::clone(pool),
-        policy: Policy::compile(&written.health),
-        http,
-        targets: members.iter().map(target).collect(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
     use fastrand::Rng;
 
     use super::*;
-    use crate::config::pool as written;
     use crate::config::units::{Duration, Off, Percent, Rate};
-    use crate::health::Verdict;
+    use crate::config::{pool as written, units};
+    use crate::health::{Course, Verdict, Why};
 
     /// A section that names these origins, all of weight 1; names that are no addresses are at one port each.
     pub(super) fn section(names: &[&str]) -> config::Pool {
@@ -416,6 +297,8 @@ mod tests {
             weight: 1,
             backup: false,
             max_in_flight: None,
+            state: written::State::Serve,
+            drain_over: Off::Off,
         };
         let probe = written::Probe { interval: seconds(2), timeout: seconds(1), http: None, rise: 2, fall: 3 };
         config::Pool {
@@ -435,6 +318,7 @@ mod tests {
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
             discovery: Off::Off,
+            slow_start: Off::On(written::SlowStart::default()),
             guard: Off::Off,
             cache_status: Off::Off,
         }
@@ -479,6 +363,10 @@ mod tests {
         assert_eq!(grown.usable_members(), 1);
         let mut unprobed = section(&["a", "b"]);
         unprobed.health.probe = Off::Off;
+        let grown = compiled(&unprobed, Some(&old));
+        grown.roster().judge(&mut Course::default(), Instant::now());
+        assert_eq!(verdicts(&grown), [("a", "up"), ("b", "ramping")]);
+        unprobed.slow_start = Off::Off;
         assert_eq!(verdicts(&compiled(&unprobed, Some(&old))), [("a", "up"), ("b", "up")]);
     }
 
@@ -488,11 +376,9 @@ mod tests {
         old.members()[0].origin().health().publish(Verdict::Down);
         let mut changed = section(&["b", "a"]);
         changed.origins[1].weight = 7;
-        changed.origins[1].address = units::Address::Ip("127.0.0.9:9".parse().unwrap());
         let new = compiled(&changed, Some(&old));
         assert!(Arc::ptr_eq(old.members()[0].origin(), new.members()[1].origin()));
         assert_eq!(verdicts(&new), [("b", "up"), ("a", "down")]);
-        assert_eq!(new.members()[1].address().endpoint().unwrap().to_string(), "127.0.0.9:9", "moves at once");
         assert_eq!((new.members()[1].weight(), new.usable_members()), (7, 1));
         old.members()[0].origin().health().publish(Verdict::Up);
         assert_eq!((old.usable_members(), new.usable_members()), (2, 2), "both snapshots see one state");
@@ -506,7 +392,7 @@ mod tests {
         assert!(new.keeps_idle());
         new.members()[1].origin().connection_opened();
         assert!(!new.keeps_idle() && !old.keeps_idle());
-        new.members()[0].origin().connection_closed();
+        new.members()[0].origin().connection_closed(0);
         assert!(new.keeps_idle());
     }
 
@@ -545,7 +431,7 @@ mod tests {
         let (robin, again) = (compiled(&section, None), compiled(&section, None));
         assert_eq!((hash.algorithm(), robin.algorithm()), ("hash", "round_robin"));
         assert!(robin.key().is_none() && robin.ring().is_empty());
-        assert_eq!(robin.shares(), [0.25, 0.75]);
+        assert_eq!(robin.effective_shares(), [0.25, 0.75]);
         assert_eq!(robin.fingerprint(), again.fingerprint());
         section.balance.algorithm = written::Algorithm::Random;
         let random = compiled(&section, None);
@@ -561,8 +447,8 @@ mod tests {
         for algorithm in [written::Algorithm::Hash, written::Algorithm::Random] {
             section.balance.algorithm = algorithm;
             let with = compiled(&section, None);
-            assert_eq!(with.shares()[1], 0.0);
-            assert!((with.shares().iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            assert_eq!(with.effective_shares()[1], 0.0);
+            assert!((with.effective_shares().iter().sum::<f64>() - 1.0).abs() < 1e-9);
             assert_eq!(with.usable_members(), 2);
             assert_eq!(with.fingerprint() == without.fingerprint(), algorithm == written::Algorithm::Hash);
         }
@@ -579,6 +465,66 @@ mod tests {
         section.origins.swap(0, 2);
         let turned = compiled(&section, Some(&new));
         assert_eq!(pick_any(&turned).origin.name().as_ref(), "c", "what was gained belongs to the name");
+    }
+
+    #[test]
+    fn j5_drained_origin_gets_nothing_from_the_start_and_its_removal_moves_nothing() {
+        let before = pool(&["a", "b", "c"]);
+        let mut section = section(&["a", "b", "c"]);
+        section.origins[1].state = written::State::Drain;
+        let drained = compiled(&section, Some(&before));
+        let without = compiled(&self::section(&["a", "c"]), Some(&drained));
+        assert_ne!(before.fingerprint(), drained.fingerprint());
+        assert_eq!(drained.fingerprint(), without.fingerprint());
+        assert_eq!(drained.placement().shares(), without.ring().shares());
+        assert_eq!(drained.ring(), before.ring(), "the ring stays as it is");
+        let taker = |pool: &Pool, hash: u32| {
+            let pick =
+                pool.pick(&Ask { hash: Some(hash), tried: &[], now: Instant::now() }, &mut Rng::with_seed(0)).unwrap();
+            Arc::clone(pick.origin.name())
+        };
+        for hash in (0..500_u32).map(|n| n.wrapping_mul(0x9e37_79b9)) {
+            let now = taker(&drained, hash);
+            assert!(*now != *"b" && now == taker(&without, hash), "also before it was judged");
+        }
+        drained.roster().judge(&mut Course::default(), Instant::now());
+        let report = drained.members()[1].origin().health().report();
+        assert_eq!((report.verdict, report.why), (Verdict::Draining, Why::Drained));
+        let kept = compiled(&section, Some(&drained));
+        assert_eq!(verdicts(&kept), [("a", "up"), ("b", "draining"), ("c", "up")], "it survives a reload");
+        let fresh = compiled(&section, None);
+        assert_eq!(verdicts(&fresh), [("a", "up"), ("b", "draining"), ("c", "up")]);
+    }
+
+    #[test]
+    fn j5_drain_over_time_sheds_keys_once_each_and_never_gets_one_back() {
+        let (start, mut course) = (Instant::now(), Course::default());
+        let before = pool(&["a", "b", "c"]);
+        let mut section = section(&["a", "b", "c"]);
+        (section.origins[1].state, section.origins[1].drain_over) =
+            (written::State::Drain, Off::On(Duration(std::time::Duration::from_secs(100))));
+        let pool = compiled(&section, Some(&before));
+        let hashes: Vec<u32> = (0..1000_u32).map(|n| n.wrapping_mul(0x9e37_79b9)).collect();
+        let takers = |pool: &Pool| -> Vec<usize> {
+            let pick = |hash: &u32| {
+                pool.pick(&Ask { hash: Some(*hash), tried: &[], now: Instant::now() }, &mut Rng::with_seed(0)).unwrap()
+            };
+            hashes.iter().map(|hash| pick(hash).member).collect()
+        };
+        let mut owners = takers(&before);
+        for seconds in [0, 25, 50, 75, 100] {
+            pool.roster().judge(&mut course, start + std::time::Duration::from_secs(seconds));
+            let now = takers(&pool);
+            let part = pool.members()[1].origin().health().factor().part();
+            assert!((part - (1.0 - seconds as f64 / 100.0)).abs() < 1e-6, "{part} after {seconds} s");
+            assert!(owners.iter().zip(&now).all(|(was, is)| was == is || (*was == 1 && *is != 1)), "{seconds} s");
+            owners = now;
+        }
+        assert!(owners.iter().all(|owner| *owner != 1));
+        section.origins[1].state = written::State::Serve;
+        let again = compiled(&section, Some(&pool));
+        again.roster().judge(&mut course, start + std::time::Duration::from_secs(101));
+        assert_eq!(verdicts(&again)[1], ("b", "ramping"), "as one that was out for as long");
     }
 
     #[test]

@@ -3,17 +3,17 @@
 //! One `Origin` per pool and name, handed from snapshot to snapshot: a reload that still names it forgets nothing,
 //! whatever else it changes (address and weight belong to the [`Member`](super::Member), which is compiled anew).
 //! Everything here is counted on the way of a request, so it is atomics, each a number of its own that orders
-//! nothing else: `Relaxed`.
+//! nothing else: `Relaxed`, but for the end of an origin's last attempt, which has to see that it is retired.
 
 use std::array;
+use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Instant;
 
+use super::sockets::Sockets;
 use crate::balance::{self, Load};
-use crate::health::{Live, Verdict};
-
-use super::tally::Tally;
+use crate::health::{Live, Tally, Verdict};
 
 /// Shards that have a connection epoch of their own; beyond that some share one, which only hides a few idle
 /// connections more.
@@ -34,7 +34,11 @@ pub struct Origin {
     /// connections, and so their counts.
     group: u32,
     epochs: [AtomicU32; EPOCHS],
-    tally: Tally,
+    /// Numbers of its connections.
+    numbers: AtomicU64,
+    sockets: Sockets,
+    /// It is to get no further request.
+    retired: AtomicBool,
 }
 
 impl Origin {
@@ -50,7 +54,9 @@ impl Origin {
             closed: AtomicU64::new(0),
             pool_open,
             epochs: array::from_fn(|_| AtomicU32::new(0)),
-            tally: Tally::default(),
+            numbers: AtomicU64::new(0),
+            sockets: Sockets::default(),
+            retired: AtomicBool::new(false),
         }
     }
 
@@ -86,7 +92,7 @@ impl Origin {
 
     /// What attempts at it came to.
     pub fn tally(&self) -> &Tally {
-        &self.tally
+        self.health.tally()
     }
 
     /// Groups the connections of a shard that may be reused: those of this origin since the shard's last
@@ -106,8 +112,19 @@ impl Origin {
         self.pool_open.fetch_add(1, Relaxed);
     }
 
-    /// A connection to it was closed.
-    pub fn connection_closed(&self) {
+    /// A number for a connection that may be made.
+    pub fn next_connection(&self) -> u64 {
+        self.numbers.fetch_add(1, Relaxed)
+    }
+
+    /// The connection of this number has this descriptor.
+    pub fn connection_has(&self, number: u64, fd: RawFd) {
+        self.sockets.opened(number, fd);
+    }
+
+    /// The connection of this number is about to be closed.
+    pub fn connection_closed(&self, number: u64) {
+        self.sockets.closed(number);
         self.closed.fetch_add(1, Relaxed);
         self.pool_open.fetch_sub(1, Relaxed);
     }
@@ -122,6 +139,28 @@ impl Origin {
         // Closed first: a connection opened and closed in between must not make the difference negative.
         let closed = self.closed.load(Relaxed);
         self.opened.load(Relaxed).saturating_sub(closed)
+    }
+
+    /// It is to get no further request: connections that wait for one are closed, as soon as none is under way.
+    pub fn retire(&self) {
+        // Either this sees the last attempt ended, or that one sees this.
+        self.retired.store(true, SeqCst);
+        fence(SeqCst);
+        if self.in_flight() == 0 {
+            self.sockets.shut_down();
+        }
+    }
+
+    /// It is to get requests after all.
+    pub fn revive(&self) {
+        self.retired.store(false, SeqCst);
+    }
+
+    /// An attempt at it is over.
+    pub(super) fn leave(&self) {
+        if self.load.leave() && self.retired.load(SeqCst) {
+            self.sockets.shut_down();
+        }
     }
 }
 
@@ -156,7 +195,7 @@ mod tests {
         one.connection_opened();
         one.connection_opened();
         other.connection_opened();
-        one.connection_closed();
+        one.connection_closed(0);
         assert_eq!((one.connections_open(), one.connections_opened()), (1, 2));
         assert_eq!(pool_open.load(Relaxed), 2);
     }

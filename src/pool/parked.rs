@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use crate::config::units;
-use crate::health::{Address, Policy, Roster, Target};
+use crate::health::{Address, Policy, Role, Roster, Target};
 
 use super::{Origin, Pool};
 
@@ -34,6 +34,9 @@ pub struct Stay {
     pub origin: Arc<Origin>,
     /// Its units of weight when it was dropped.
     pub weight: u32,
+    /// Was it a backup, was it drained?
+    backup: bool,
+    role: Role,
     /// Where it is.
     pub address: Address,
     /// When it is forgotten.
@@ -47,6 +50,8 @@ impl Parked {
         let dropped = before.pool.into_iter().flat_map(Pool::members).map(|member| Stay {
             origin: Arc::clone(member.origin()),
             weight: member.weight(),
+            backup: member.is_backup(),
+            role: if member.role == Role::Leaves { Role::Serves } else { member.role },
             address: member.address().clone(),
             until: now + STAY,
         });
@@ -85,11 +90,7 @@ impl Parked {
 
 impl Stay {
     fn is_at(&self, written: &units::Address) -> bool {
-        match (&self.address, Address::compile(written, Some(&self.address))) {
-            (Address::Fixed(old), Address::Fixed(new)) => *old == new,
-            (Address::Name(old), Address::Name(new)) => Arc::ptr_eq(old, &new),
-            _ => false,
-        }
+        Address::compile(written, Some(&self.address)).is_at(&self.address)
     }
 }
 
@@ -128,7 +129,8 @@ fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
     let target = |stay: &Stay| Target {
         name: Arc::clone(stay.origin.name()),
         weight: stay.weight,
-        backup: false,
+        backup: stay.backup,
+        role: stay.role,
         address: stay.address.clone(),
         live: Arc::clone(stay.origin.health()),
     };
@@ -137,6 +139,8 @@ fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
         policy: Policy { spare: 1.0, fail: true, ..roster.policy.clone() },
         http: roster.http.clone(),
         targets: stays.iter().map(target).collect(),
+        handover: None,
+        brake: Arc::default(),
     })
 }
 
@@ -145,8 +149,9 @@ fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
 mod tests {
     use super::super::tests::{compiled, pool, section};
     use super::*;
+    use crate::config;
     use crate::config::units::Address as Written;
-    use crate::health::Verdict;
+    use crate::health::{Course, Verdict};
 
     fn names(pool: &Pool, now: Instant) -> Vec<&str> {
         pool.parked().into_iter().flat_map(|parked| parked.stays(now)).map(|stay| &**stay.origin.name()).collect()
@@ -181,6 +186,45 @@ mod tests {
         let back = compiled(&elsewhere, Some(&smaller));
         assert_eq!(back.members()[1].origin().verdict(), Verdict::Joining);
         assert!(back.parked().is_none(), "there is one of a name");
+    }
+
+    #[test]
+    fn j2_c4_who_is_added_again_grows_as_one_that_was_out_and_who_is_gone_back_to_is_as_it_was() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let old = Pool::compile("p", &section(&["a", "b", "c"]), None, start).unwrap();
+        let b = Arc::clone(old.members()[1].origin());
+        let smaller = Pool::compile("p", &section(&["a", "c"]), Some(&old), start).unwrap();
+        let back = |back: bool, seconds| {
+            let pool = Pool::compile("p", &section(&["a", "b", "c"]), Some(&smaller), at(seconds)).unwrap();
+            pool.take_over(back, at(seconds));
+            pool.roster().judge(&mut Course::default(), at(seconds));
+            let shown = (b.verdict(), (b.health().factor().part() * 100.0).round());
+            b.health().park(at(seconds));
+            shown
+        };
+        b.health().park(start);
+        assert_eq!(back(true, 30), (Verdict::Up, 100.0));
+        assert_eq!(back(false, 60), (Verdict::Ramping, 50.0), "half of the window");
+        smaller.parked().unwrap().roster(at(90)).unwrap().judge(&mut Course::default(), at(90));
+        assert_eq!(back(true, 90), (Verdict::Ramping, 50.0), "neither grown nor lost meanwhile");
+        assert_eq!(back(false, 96), (Verdict::Ramping, 40.0), "a tenth of the window more");
+        assert_eq!(back(false, 500), (Verdict::Ramping, 10.0));
+    }
+
+    #[test]
+    fn j5_who_was_dropped_and_is_added_to_be_drained_gets_nothing() {
+        let (old, now) = (pool(&["a", "b"]), Instant::now());
+        let smaller = compiled(&section(&["a"]), Some(&old));
+        old.members()[1].origin().health().park(now);
+        let mut drained = section(&["a", "b"]);
+        (drained.origins[1].state, drained.origins[1].drain_over) =
+            (config::pool::State::Drain, units::Off::On(units::Duration(Duration::from_secs(60))));
+        let pool = compiled(&drained, Some(&smaller));
+        pool.take_over(false, now);
+        pool.roster().judge(&mut Course::default(), now);
+        let shown = pool.members()[1].origin().health();
+        assert_eq!((shown.verdict(), shown.factor().is_none()), (Verdict::Draining, true));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! allocates nothing: it reads the ring, the board and, where there are limits, counts in flight. What it answers holds a
 //! place at the origin already, so that no limit is ever exceeded, whoever picks at the same time.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use fastrand::Rng;
@@ -12,6 +13,7 @@ use crate::balance::{Balancer, Candidate, Ring};
 use crate::health::{Endpoint, Verdict};
 
 use super::lease::Slot;
+use super::reason::{Pass, Reason};
 use super::room::Room;
 use super::{Lease, Member, Pool, Side};
 
@@ -50,45 +52,6 @@ pub struct Pick {
     pub(super) key: u32,
 }
 
-/// The passes of rule R3. While every origin takes its full share, passes 1 and 2 are one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Pass {
-    /// Usable, takes the key, below its limits.
-    Own = 1,
-    /// Usable, below its limits.
-    Below = 2,
-    /// Usable, below its limit in flight.
-    Usable = 3,
-    /// A backup.
-    Backup = 4,
-    /// Nobody is usable, and `panic: keep` tries all of them.
-    Panic = 5,
-}
-
-/// Why an origin was picked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// It owns the key.
-    Owner,
-    /// The first that may be used after an owner that may not.
-    OwnerOut,
-    /// The first with room for one more after an owner that has as much in flight as it may.
-    OwnerFull,
-    /// The first not tried yet after an owner that was tried.
-    OwnerTried,
-    /// It was tried on a connection that had gone stale.
-    Repeat,
-    /// Its key is missing: the less loaded of two.
-    Spread,
-    /// The pool's algorithm chose it.
-    Balanced(Balancer),
-    /// No other may be asked: a backup.
-    Backup,
-    /// Nobody is usable.
-    Panic,
-}
-
 impl Pick {
     /// Begins the attempt.
     pub fn lease(self, now: Instant) -> Lease {
@@ -96,29 +59,8 @@ impl Pick {
     }
 }
 
-impl Pass {
-    /// Its number in the rule.
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-}
-
-impl Reason {
-    /// The word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::OwnerOut => "owner_out",
-            Self::OwnerFull => "owner_full",
-            Self::OwnerTried => "owner_tried",
-            Self::Repeat => "repeat",
-            Self::Spread => "spread",
-            Self::Balanced(balancer) => balancer.as_str(),
-            Self::Backup => "backup",
-            Self::Panic => "panic",
-        }
-    }
-}
+/// A member that a request is placed at, before it is known how much room there is.
+type Placed = (usize, Pass, Reason);
 
 /// A member, before there is a place at it.
 struct Choice {
@@ -178,45 +120,163 @@ impl Pool {
         if side.board.usable() == 0 {
             return None;
         }
-        let free = |member: usize| side.board.holds(member) && self.is_left(member, ask);
+        let left = |member: usize| self.is_left(member, ask);
         if !self.limited && self.bounded.is_none() {
-            let (member, reason) = self.among(side, free, ask, random)?;
-            return Some(Choice { member, pass: Pass::Own, reason, most: usize::MAX });
+            let (member, pass, reason) = self.placed_among(side, left, ask, random)?;
+            return Some(Choice { member, pass, reason, most: usize::MAX });
         }
         let room = Room::of(self, side);
-        if let Some((member, reason)) = self.among(side, |at| free(at) && room.below_both(at), ask, random) {
+        let below_both = |member: usize| left(member) && room.below_both(member);
+        if let Some((member, pass, reason)) = self.placed_among(side, below_both, ask, random) {
             let most = self.member(member).map_or(0, |member| room.most(member));
-            return Some(Choice { member, pass: Pass::Own, reason, most });
+            return Some(Choice { member, pass, reason, most });
         }
-        let (member, reason) = self.among(side, |at| free(at) && room.below_limit(at), ask, random)?;
+        let (member, reason) = self.anyone_of(side, |at| left(at) && room.below_limit(at), ask, random)?;
         let most = self.member(member)?.max_in_flight;
         Some(Choice { member, pass: Pass::Usable, reason, most })
     }
 
-    /// The owner of the key or whoever comes next, among those wanted; without a key, whom the algorithm chooses of them.
-    fn among(
+    /// Passes 1 and 2, over those that are free for one more: by the key's place, and without a key whom the algorithm
+    /// chooses.
+    fn placed_among(
         &self,
         side: Side<'_>,
-        wanted: impl Fn(usize) -> bool,
+        free: impl Fn(usize) -> bool,
+        ask: &Ask<'_>,
+        random: &mut Rng,
+    ) -> Option<Placed> {
+        match ask.hash {
+            None => self.unplaced(side, free, ask, random).map(|(member, reason)| (member, Pass::Own, reason)),
+            Some(hash) if self.handover.is_some() && !side.backups => {
+                self.handing_over(side, hash, &free, ask).or_else(|| {
+                    // No ring knows those that serve: keys were not placed before.
+                    let (member, _) = self.unplaced(side, &free, ask, random)?;
+                    Some((member, Pass::Below, Reason::Former))
+                })
+            }
+            Some(hash) if side.board.is_even() => {
+                let (member, reason) = self.owner_or_next(side, hash, free, ask)?;
+                Some((member, Pass::Own, reason))
+            }
+            Some(hash) => self.by_parts(side, hash, free, ask),
+        }
+    }
+
+    /// Pass 3: whoever comes first, whether it takes the key or not.
+    fn anyone_of(
+        &self,
+        side: Side<'_>,
+        free: impl Fn(usize) -> bool,
         ask: &Ask<'_>,
         random: &mut Rng,
     ) -> Option<(usize, Reason)> {
-        let Some(hash) = ask.hash else {
-            let reason = if self.hashes { Reason::Spread } else { Reason::Balanced(self.balancer) };
-            let member = self.balanced(|| side.board.members().filter(|member| wanted(*member)), ask, random)?;
-            return Some((member, reason));
+        let Some(hash) = ask.hash else { return self.unplaced(side, free, ask, random) };
+        let handover = self.handover.as_ref().filter(|_| !side.backups);
+        let former = handover.and_then(|handover| handover.former(self, hash, &free));
+        former.map(|former| (former, Reason::Former)).or_else(|| self.owner_or_next(side, hash, free, ask))
+    }
+
+    /// Whom the algorithm chooses of those that may have any request, by the weight that they have now.
+    fn unplaced(
+        &self,
+        side: Side<'_>,
+        free: impl Fn(usize) -> bool,
+        ask: &Ask<'_>,
+        random: &mut Rng,
+    ) -> Option<(usize, Reason)> {
+        let reason = if self.hashes { Reason::Spread } else { Reason::Balanced(self.balancer) };
+        let weight = |member: usize| {
+            let at_work = self.member(member).map_or(0, Member::weight_at_work);
+            if side.board.holds(member) { at_work.max(1) } else { at_work }
         };
-        let owner = side.ring.owner(hash)?;
+        let candidates = || self.at_work(side).filter(|member| free(*member)).map(|member| (member, weight(member)));
+        self.balanced(candidates, ask, random).map(|member| (member, reason))
+    }
+
+    fn owner_or_next(
+        &self,
+        side: Side<'_>,
+        hash: u32,
+        free: impl Fn(usize) -> bool,
+        ask: &Ask<'_>,
+    ) -> Option<(usize, Reason)> {
+        let (owner, wanted) = (side.ring.owner(hash)?, |member: usize| side.board.holds(member) && free(member));
         if wanted(owner) {
             return Some((owner, Reason::Owner));
         }
         let next = first(side.ring, hash, wanted, || side.board.members())?;
-        let reason = match owner {
-            _ if ask.tried.contains(&owner) => Reason::OwnerTried,
-            _ if side.board.holds(owner) && self.is_known(owner) => Reason::OwnerFull,
-            _ => Reason::OwnerOut,
+        Some((next, self.why_not(owner, hash, ask)))
+    }
+
+    /// Passes 1 and 2 apart, for some take a part of their keys only: the first that takes the key, else the first that
+    /// is usable.
+    fn by_parts(&self, side: Side<'_>, hash: u32, free: impl Fn(usize) -> bool, ask: &Ask<'_>) -> Option<Placed> {
+        let owner = side.ring.owner(hash)?;
+        let usable = |member: usize| side.board.holds(member) && free(member);
+        let (member, pass) = match self.first_taker(side, hash, &free) {
+            Some(member) => (member, Pass::Own),
+            None => (first(side.ring, hash, usable, || side.board.members())?, Pass::Below),
         };
-        Some((next, reason))
+        Some((member, pass, if owner == member { Reason::Owner } else { self.why_not(owner, hash, ask) }))
+    }
+
+    /// A pool that takes the place of another: the new owner if it takes the key, else where it went before.
+    fn handing_over(&self, side: Side<'_>, hash: u32, free: impl Fn(usize) -> bool, ask: &Ask<'_>) -> Option<Placed> {
+        let takes = |member, point| self.takes_at(side, (member, point), hash) && free(member);
+        if let Some(owner) = side.ring.near_point(hash, 1, takes) {
+            return Some((owner, Pass::Own, Reason::Owner));
+        }
+        let former = self.handover.as_ref().and_then(|handover| handover.former(self, hash, &free));
+        former.map(|former| (former, Pass::Own, Reason::Former)).or_else(|| self.by_parts(side, hash, free, ask))
+    }
+
+    /// The first that takes the key, as far as its share goes: point by point, since a raised weight makes a difference
+    /// between them, and then by distance.
+    ///
+    /// A key that somebody new is to have stays with those that were there before until then: whoever came with the new
+    /// one, or after, leaves it alone, so that it moves once.
+    fn first_taker(&self, side: Side<'_>, hash: u32, free: impl Fn(usize) -> bool) -> Option<usize> {
+        let older_than = Cell::new(u32::MAX);
+        let takes = |number: usize, point: u32| {
+            let Some(member) = self.member(number).filter(|member| member.came < older_than.get()) else {
+                return false;
+            };
+            let takes = self.takes_at(side, (number, point), hash);
+            // Nobody is older than those that were there from the start.
+            if !takes && member.came > 0 && member.origin.health().is_new() {
+                older_than.set(member.came);
+            }
+            takes && free(number)
+        };
+        let distance = |number: usize| {
+            let member = self.member(number).filter(|_| free(number))?;
+            let point = member.taking_point(hash, |hash| side.ring.point_after(number, hash))?;
+            (member.came < older_than.get()).then_some((point.wrapping_sub(hash), number))
+        };
+        let far = || {
+            let candidates = side.board.members().chain(side.board.partial_members());
+            candidates.filter_map(distance).min().map(|(_, number)| number)
+        };
+        side.ring.near_point(hash, NEAR, takes).or_else(far)
+    }
+
+    /// Does this member take the key at this point of it?
+    fn takes_at(&self, side: Side<'_>, (number, point): (usize, u32), hash: u32) -> bool {
+        let part = || self.member(number).is_some_and(|member| member.part_at(point).takes(hash));
+        side.board.is_full(number) || side.board.is_partial(number) && part()
+    }
+
+    /// Why did the owner not get its key?
+    fn why_not(&self, owner: usize, hash: u32, ask: &Ask<'_>) -> Reason {
+        let Some(member) = self.member(owner) else { return Reason::OwnerOut };
+        let health = member.origin.health();
+        match owner {
+            _ if ask.tried.contains(&owner) => Reason::OwnerTried,
+            _ if health.factor_beyond().takes(hash) && member.address.is_known() => Reason::OwnerFull,
+            _ if health.verdict() == Verdict::Draining => Reason::OwnerDraining,
+            _ if health.factor().is_none() || !member.address.is_known() => Reason::OwnerOut,
+            _ => Reason::OwnerPartial,
+        }
     }
 
     /// Proven origins first, then newcomers that were not proven yet.
@@ -225,25 +285,26 @@ impl Pool {
         let left = |member: usize| self.is_left(member, ask) && room.below_limit(member);
         let is_here = |member: usize| self.member(member).is_some_and(|member| member.backup == side.backups);
         let joining = |member: usize| self.member(member).is_some_and(|m| m.origin.verdict() == Verdict::Joining);
+        let weight = |member: usize| (member, self.member(member).map_or(0, |member| u64::from(member.weight)));
         let mut find = |wanted: &dyn Fn(usize) -> bool| match ask.hash {
             Some(hash) => first(side.ring, hash, wanted, all),
-            None => self.balanced(|| all().filter(|member| is_here(*member) && wanted(*member)), ask, random),
+            None => self.balanced(|| all().filter(|at| is_here(*at) && wanted(*at)).map(weight), ask, random),
         };
         let member = find(&|member| left(member) && !joining(member)).or_else(|| find(&left))?;
         let most = self.member(member)?.max_in_flight;
         Some(Choice { member, pass: Pass::Panic, reason: Reason::Panic, most })
     }
 
-    /// Whom the pool's algorithm chooses of these.
-    fn balanced<C: Iterator<Item = usize>>(
+    /// Whom the pool's algorithm chooses of these, each with its weight.
+    fn balanced<C: Iterator<Item = (usize, u64)>>(
         &self,
         of: impl Fn() -> C,
         ask: &Ask<'_>,
         random: &mut Rng,
     ) -> Option<usize> {
-        let candidate = |member: usize| {
-            let Member { origin, weight, .. } = self.member(member)?;
-            Some(Candidate { member, weight: u64::from(*weight), load: origin.load() })
+        let candidate = |(member, weight): (usize, u64)| {
+            let load = self.member(member).filter(|_| weight > 0)?.origin.load();
+            Some(Candidate { member, weight, load })
         };
         self.balancer.choose(|| of().filter_map(candidate), &self.turns, ask.now, random)
     }
@@ -267,11 +328,7 @@ impl Pool {
     }
 
     fn is_left(&self, member: usize, ask: &Ask<'_>) -> bool {
-        !ask.tried.contains(&member) && self.is_known(member)
-    }
-
-    fn is_known(&self, member: usize) -> bool {
-        self.member(member).is_some_and(|member| member.address.is_known())
+        !ask.tried.contains(&member) && self.member(member).is_some_and(|member| member.address.is_known())
     }
 }
 
@@ -293,6 +350,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::balance::{Factor, u};
     use crate::config;
     use crate::config::units::Off;
     use crate::pool::tests::{compiled, pool, section};
@@ -546,7 +604,7 @@ mod tests {
             let found = asked(&pool, Some(7), &[]).map(|pick| told(&pick));
             let expected = expected.map(|(place, pass, reason)| (walk[place], pass, reason));
             assert_eq!(found, expected, "{down:?} down, {in_flight:?} in flight");
-            (0..4).for_each(|place| (0..in_flight[place]).for_each(|_| load(place).leave()));
+            (0..4).for_each(|place| (0..in_flight[place]).for_each(|_| _ = load(place).leave()));
         };
         check(&[], [0, 0, 0, 0], Some((0, 1, "owner")));
         check(&[], [15, 0, 0, 0], Some((0, 1, "owner")));
@@ -563,6 +621,111 @@ mod tests {
         check(&[0, 1, 2, 3], [0, 0, 0, 0], Some((0, 5, "panic")));
         check(&[0, 1, 2, 3], [40, 0, 0, 0], Some((1, 5, "panic")));
         check(&[0, 1, 2, 3], [40, 40, 40, 40], None);
+    }
+
+    /// Rule R3 where origins take a part of their keys: what each takes, what is in flight, and where the first try goes.
+    /// Of the first three passes the first looks at parts and limits, the second at limits, the third at the hard one.
+    #[test]
+    fn r3_the_order_of_a_pick_where_some_take_a_part() {
+        let pool = changed(|section| {
+            section.balance.bounded_load = Off::On(1.5);
+            section.connections.max_in_flight = Off::On(40);
+        });
+        let hash = hashes().find(|hash| (0.4..0.6).contains(&u(*hash))).unwrap();
+        let walk: Vec<usize> = pool.ring().walk(hash).collect();
+        let check = |parts: [f64; 4], in_flight: [usize; 4], expected: Option<(usize, u8, &str)>| {
+            let load = |place: usize| pool.member(walk[place]).unwrap().origin().load();
+            for place in 0..4 {
+                let verdict = if parts[place] > 0.0 { Verdict::Ramping } else { Verdict::Down };
+                pool.member(walk[place]).unwrap().origin().health().publish_part(verdict, Factor::new(parts[place]));
+                (0..in_flight[place]).for_each(|_| load(place).enter());
+            }
+            let found = asked(&pool, Some(hash), &[]).map(|pick| told(&pick));
+            let expected = expected.map(|(place, pass, reason)| (walk[place], pass, reason));
+            assert_eq!(found, expected, "{parts:?} with {in_flight:?} in flight");
+            (0..4).for_each(|place| (0..in_flight[place]).for_each(|_| _ = load(place).leave()));
+        };
+        check([0.7, 1.0, 1.0, 1.0], [0, 0, 0, 0], Some((0, 1, "owner")));
+        check([0.3, 1.0, 1.0, 1.0], [0, 0, 0, 0], Some((1, 1, "owner_partial")));
+        check([0.3, 0.3, 1.0, 1.0], [0, 0, 0, 0], Some((2, 1, "owner_partial")));
+        check([0.7, 1.0, 1.0, 1.0], [16, 0, 0, 0], Some((1, 1, "owner_full")));
+        check([0.3, 1.0, 1.0, 1.0], [0, 40, 0, 0], Some((2, 1, "owner_partial")));
+        check([0.3, 0.3, 0.3, 0.3], [0, 0, 0, 0], Some((0, 2, "owner")));
+        check([0.3, 0.3, 0.3, 0.3], [40, 0, 0, 0], Some((1, 2, "owner_partial")));
+        check([0.3, 1.0, 0.3, 0.3], [0, 40, 0, 0], Some((0, 2, "owner")));
+        check([0.0, 0.3, 1.0, 1.0], [0, 0, 0, 0], Some((2, 1, "owner_out")));
+        check([0.0, 0.3, 0.0, 0.0], [0, 0, 0, 0], Some((1, 2, "owner_out")));
+        check([0.3, 0.3, 0.3, 0.3], [40, 40, 40, 40], None);
+        check([0.0, 0.0, 0.0, 0.0], [0, 0, 0, 0], Some((0, 5, "panic")));
+    }
+
+    #[test]
+    fn r3_backups_are_asked_after_all_passes_of_the_others_and_take_all_of_their_keys() {
+        let pool = changed(|section| {
+            section.origins[3].backup = true;
+            section.connections.max_in_flight = Off::On(2);
+        });
+        for member in &pool.members()[..3] {
+            member.origin().health().publish_part(Verdict::Ramping, Factor::new(0.001));
+        }
+        let picks: Vec<Pick> = (0..9).filter_map(|_| asked(&pool, Some(7), &[])).collect();
+        let passes: Vec<u8> = picks.iter().map(|pick| pick.pass.number()).collect();
+        assert_eq!(passes, [2, 2, 2, 2, 2, 2, 4, 4]);
+        assert_eq!(told(&picks[6]), (3, 4, "backup"));
+    }
+
+    #[test]
+    fn owner_with_a_part_of_its_share_takes_the_keys_below_it_and_the_rest_walk_on() {
+        let pool = pool(&NAMES);
+        let low = Factor::new(0.3);
+        pool.member(1).unwrap().origin().health().publish_part(Verdict::Up, low);
+        for hash in hashes() {
+            let walk: Vec<_> = pool.ring().walk(hash).collect();
+            let (pass, reason) = {
+                let pick = pool
+                    .pick(&Ask { hash: Some(hash), tried: &[], now: Instant::now() }, &mut Rng::with_seed(0))
+                    .unwrap();
+                let expected = *walk.iter().find(|member| **member != 1 || low.takes(hash)).unwrap();
+                assert_eq!(pick.member, expected);
+                (pick.pass, pick.reason)
+            };
+            let shed = walk[0] == 1 && !low.takes(hash);
+            assert_eq!((pass, reason), (Pass::Own, if shed { Reason::OwnerPartial } else { Reason::Owner }));
+            // A request that tried all others comes to it in the end, whatever its share.
+            let mut order: Vec<_> = walk.clone();
+            if !low.takes(hash) {
+                order.retain(|member| *member != 1);
+                order.push(1);
+            }
+            assert_eq!(tried(&pool, hash).0, order);
+        }
+    }
+
+    #[test]
+    fn whoever_comes_first_takes_a_key_that_nobody_takes() {
+        let pool = pool(&NAMES);
+        for member in pool.members() {
+            member.origin().health().publish_part(Verdict::Up, Factor::new(0.2));
+        }
+        for hash in hashes() {
+            let pick =
+                pool.pick(&Ask { hash: Some(hash), tried: &[], now: Instant::now() }, &mut Rng::with_seed(0)).unwrap();
+            let pass = if Factor::new(0.2).takes(hash) { Pass::Own } else { Pass::Below };
+            assert_eq!((Some(pick.member), pick.pass, pick.reason), (pool.ring().owner(hash), pass, Reason::Owner));
+        }
+    }
+
+    #[test]
+    fn request_without_a_key_goes_to_an_origin_by_the_weight_it_has_now() {
+        let pool = pool(&["a", "b", "c"]);
+        pool.member(1).unwrap().origin().health().publish_part(Verdict::Up, Factor::new(0.1));
+        let (mut random, now, mut leases) = (Rng::with_seed(3), Instant::now(), Vec::new());
+        for _ in 0..2100 {
+            leases
+                .push(pool.pick(&Ask { hash: None, tried: &[], now: Instant::now() }, &mut random).unwrap().lease(now));
+        }
+        let counts: Vec<_> = pool.members().iter().map(|member| member.origin().in_flight()).collect();
+        assert!((80..=120).contains(&counts[1]) && counts[0].abs_diff(counts[2]) < 50, "{counts:?}");
     }
 
     /// Pass 3: the others are at their limits, so the owner goes above its cap.
@@ -623,6 +786,119 @@ mod properties {
                 Some(_) => prop_assert_eq!(pick.map(|pick| pick.member), expected),
                 None => prop_assert_eq!(pick.map(|pick| pick.pass), Some(Pass::Panic)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod properties_of_parts {
+    use fastrand::Rng;
+    use proptest::prelude::{
+        Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_assume, prop_oneof, proptest,
+    };
+
+    use super::*;
+    use crate::balance::{Factor, u};
+    use crate::pool::tests::pool;
+
+    /// What each of a few origins takes: nothing, a part, or all.
+    fn parts() -> impl Strategy<Value = Vec<f64>> {
+        proptest::collection::vec(prop_oneof![2 => Just(1.0), 2 => 0.0..=1.0, 1 => Just(0.0)], 1..7)
+    }
+
+    fn set(pool: &Pool, parts: &[f64]) {
+        for (member, part) in pool.members().iter().zip(parts) {
+            let verdict = if *part > 0.0 { Verdict::Up } else { Verdict::Down };
+            member.origin().health().publish_part(verdict, Factor::new(*part));
+        }
+    }
+
+    fn compiled(members: usize) -> Pool {
+        pool(&["a", "b", "c", "d", "e", "f", "g"][..members])
+    }
+
+    fn taker(pool: &Pool, hash: u32) -> Option<usize> {
+        pool.pick(&Ask { hash: Some(hash), tried: &[], now: Instant::now() }, &mut Rng::with_seed(0))
+            .map(|pick| pick.member)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn r2_a_pick_is_the_first_on_the_walk_that_takes_the_key_or_else_the_first_usable(
+            parts in parts(),
+            hashes in proptest::collection::vec(any::<u32>(), 100),
+        ) {
+            let pool = compiled(parts.len());
+            let (ring, print) = (pool.ring().clone(), pool.fingerprint().to_owned());
+            set(&pool, &parts);
+            for hash in hashes {
+                let walk: Vec<_> = pool.ring().walk(hash).collect();
+                let takes = |member: &&usize| u(hash) < parts[**member];
+                let usable = |member: &&usize| parts[**member] > 0.0;
+                let first = walk.iter().find(takes).or_else(|| walk.iter().find(usable)).or(walk.first());
+                prop_assert_eq!(taker(&pool, hash), first.copied());
+            }
+            prop_assert_eq!((pool.ring(), pool.fingerprint()), (&ring, &*print), "the ring never changes");
+        }
+
+        #[test]
+        fn r2_what_an_origin_sheds_never_lands_on_one_as_low_while_another_takes_it(
+            parts in parts(),
+            hashes in proptest::collection::vec(any::<u32>(), 100),
+        ) {
+            let pool = compiled(parts.len());
+            set(&pool, &parts);
+            prop_assume!(parts.contains(&1.0));
+            for hash in hashes {
+                let (owner, taker) = (pool.ring().owner(hash).unwrap(), taker(&pool, hash).unwrap());
+                prop_assert!(owner == taker || parts[taker] > parts[owner]);
+            }
+        }
+
+        #[test]
+        fn r2_a_key_that_moved_to_a_growing_origin_never_moves_back(
+            others in parts(),
+            mut growth in proptest::collection::vec(0.0..=1.0, 1..8),
+            hashes in proptest::collection::vec(any::<u32>(), 100),
+        ) {
+            let mut parts = others;
+            let newcomer = parts.len();
+            parts.push(0.0);
+            let pool = compiled(parts.len());
+            growth.sort_by(f64::total_cmp);
+            let map = |pool: &Pool| hashes.iter().map(|hash| taker(pool, *hash)).collect::<Vec<_>>();
+            set(&pool, &parts);
+            prop_assume!(pool.usable_members() > 0);
+            let mut before = map(&pool);
+            for part in growth {
+                parts[newcomer] = part;
+                set(&pool, &parts);
+                let after = map(&pool);
+                for ((from, to), hash) in before.iter().zip(&after).zip(&hashes) {
+                    // Whoever took a key that nobody takes is not its owner by right.
+                    let by_right = from.is_some_and(|from| u(*hash) < parts[from]);
+                    prop_assert!(from == to || *to == Some(newcomer) || !by_right, "{from:?} to {to:?}");
+                    prop_assert!(*from != Some(newcomer) || !by_right || from == to);
+                }
+                before = after;
+            }
+        }
+    }
+
+    #[test]
+    fn r2_shares_follow_the_part_exactly() {
+        let pool = compiled(4);
+        let keys: Vec<u32> = (0..40_000).map(|n| crate::balance::hash(format!("/obj/{n}").as_bytes())).collect();
+        let owned = keys.iter().filter(|hash| pool.ring().owner(**hash) == Some(2)).count() as f64;
+        for part in [0.01, 0.1, 0.25, 0.5, 0.75, 1.0] {
+            set(&pool, &[1.0, 1.0, part, 1.0]);
+            let taken = keys.iter().filter(|hash| taker(&pool, **hash) == Some(2)).count() as f64;
+            let below = keys.iter().filter(|hash| pool.ring().owner(**hash) == Some(2) && u(**hash) < part).count();
+            assert_eq!(taken, below as f64);
+            assert!((taken / owned - part).abs() < 0.02, "{} instead of {part}", taken / owned);
         }
     }
 }

@@ -272,7 +272,7 @@ impl<'p> Tally<'p> {
             pairs,
             traffic,
             spread,
-            circle: moved(self.before.ring(), self.after.ring()),
+            circle: moved(&self.before.placement(), &self.after.placement()),
             one_of,
         }
     }

@@ -40,19 +40,16 @@ impl<'p> Room<'p> {
     /// How many may be in flight there, as far as limit and cap go.
     pub(super) fn most(&self, member: &Member) -> usize {
         let Some(factor) = self.pool.bounded else { return member.max_in_flight };
-        let cap = if member.origin.in_flight() < FLOOR { FLOOR } else { self.bounded(factor).cap(weight(member)) };
+        let cap =
+            if member.origin.in_flight() < FLOOR { FLOOR } else { self.bounded(factor).cap(member.weight_at_work()) };
         cap.min(member.max_in_flight)
     }
 
     fn bounded(&self, factor: f64) -> &Bounded {
         let candidate = |number: usize| {
             let member = self.pool.member(number)?;
-            Some(Candidate { member: number, weight: weight(member), load: member.origin.load() })
+            Some(Candidate { member: number, weight: member.weight_at_work(), load: member.origin.load() })
         };
         self.bounded.get_or_init(|| Bounded::over(self.side.board.members().filter_map(candidate), factor))
     }
-}
-
-fn weight(member: &Member) -> u64 {
-    u64::from(member.weight)
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::balance::Arcs;
 
-use super::{Pool, Summary, Tally};
+use super::Pool;
+use crate::health::{Summary, Tally};
 
 /// Keys that moved, and keys that stayed.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub struct Trial {
 impl Trial {
     /// Of a change from `old` to `new`.
     pub fn between(old: &Pool, new: &Pool) -> Self {
-        let moved_arcs = old.keys_as(new).then(|| Arcs::between(old.ring(), new.ring()));
+        let moved_arcs = old.keys_as(new).then(|| Arcs::between(&old.placement(), &new.placement()));
         Self { moved_arcs, moved: Tally::default(), stayed: Tally::default(), over: AtomicBool::new(false) }
     }
 

@@ -83,6 +83,8 @@ pub(super) struct Placement {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) lease: Lease,
+    /// The number of its connection, if it makes one.
+    pub(super) connection: u64,
     pub(super) watch: Option<Watch>,
     /// The connection takes no further request.
     pub(super) last_on_connection: bool,

@@ -59,9 +59,9 @@ impl Connections {
     }
 }
 
-/// Counts an origin's open connections.
+/// Counts an origin's open connections; this is the one of that number.
 #[derive(Debug, Clone)]
-struct Counted(Arc<Origin>);
+struct Counted(Arc<Origin>, u64);
 
 impl Tracing for Counted {
     fn on_connected(&self) {
@@ -69,7 +69,7 @@ impl Tracing for Counted {
     }
 
     fn on_disconnected(&self) {
-        self.0.connection_closed();
+        self.0.connection_closed(self.1);
     }
 
     fn boxed_clone(&self) -> Box<dyn Tracing> {
@@ -89,7 +89,8 @@ impl Gateway {
         };
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
-        let mut peer = self.connect_to(&pick, &upstream.pool, &route.timeouts)?;
+        let connection = pick.origin.next_connection();
+        let mut peer = self.connect_to(&pick, connection, &upstream.pool, &route.timeouts)?;
         if upstream.pool.settings().protocol == Protocol::H2c {
             speak_h2(&mut peer.options, ctx, &route.timeouts);
         }
@@ -106,11 +107,18 @@ impl Gateway {
         ctx.attempts.push(Attempt::new(&pick, meters, now));
         let lease = pick.lease(now);
         let answer = Answer::Nothing;
-        ctx.running = Some(Running { lease, watch: None, last_on_connection: false, given_up: false, answer });
+        ctx.running =
+            Some(Running { lease, connection, watch: None, last_on_connection: false, given_up: false, answer });
         Ok(peer)
     }
 
-    fn connect_to(&self, pick: &Pick, pool: &Pool, timeouts: &Timeouts) -> Result<Box<HttpPeer>, Class> {
+    fn connect_to(
+        &self,
+        pick: &Pick,
+        connection: u64,
+        pool: &Pool,
+        timeouts: &Timeouts,
+    ) -> Result<Box<HttpPeer>, Class> {
         let mut peer = match &pick.endpoint {
             Endpoint::Ip(address) => HttpPeer::new(*address, false, String::new()),
             Endpoint::Unix(path) => {
@@ -126,7 +134,7 @@ impl Gateway {
         options.write_timeout = Some(timeouts.send);
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
-        options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin)))));
+        options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
         Ok(Box::new(peer))
     }
 
@@ -148,6 +156,9 @@ impl Gateway {
         }
         let Some(running) = ctx.running.as_mut() else { return };
         running.lease.connected(now);
+        if !held.reused {
+            running.lease.origin().connection_has(running.connection, held.fd);
+        }
         running.last_on_connection = last && !h2;
         if !shared {
             running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));

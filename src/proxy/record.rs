@@ -116,6 +116,8 @@ fn away(reason: Reason) -> Option<Away> {
         Reason::Panic => None,
         Reason::OwnerOut | Reason::Backup => Some(Away::Down),
         Reason::OwnerFull => Some(Away::Spill),
+        Reason::OwnerPartial | Reason::Former => Some(Away::Ramp),
+        Reason::OwnerDraining => Some(Away::Drain),
     }
 }
 

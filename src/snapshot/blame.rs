@@ -4,7 +4,7 @@
 //! database that fails for all of them would fail without it as well. Figures of few requests say nothing.
 
 use crate::config::pool::Guard;
-use crate::pool::Summary;
+use crate::health::Summary;
 
 /// Requests before anything is said.
 const REQUESTS: u64 = 100;

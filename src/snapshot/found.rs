@@ -85,7 +85,7 @@ impl Snapshot {
     }
 
     /// As the configuration that `old` is; keys that are counted apart go on to be.
-    fn in_place_of(mut self, old: &Self) -> Self {
+    pub(super) fn in_place_of(mut self, old: &Self) -> Self {
         for upstream in &mut self.pools {
             let trial = old.named(upstream.pool.name()).and_then(|before| before.tail.trial.clone());
             // Nobody else holds the tail before it is published.

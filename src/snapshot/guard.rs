@@ -4,6 +4,7 @@
 //! load, and of what is learned only that an origin nobody may use gives up nothing. A [`Trail`] remembers where keys
 //! were ten minutes ago, so that many small steps are held to what they are together. The clock is an argument.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use super::Snapshot;
 use crate::balance::step::greatest;
 use crate::balance::{Moved, Ring, Scale, Step, moved};
 use crate::config::units::Off;
-use crate::pool::Pool;
+use crate::pool::{Member, Pool};
 
 /// Changes within this time count as one.
 const TOGETHER: Duration = Duration::from_secs(600);
@@ -161,9 +162,11 @@ fn is_recent(then: Instant, now: Instant) -> bool {
     now.saturating_duration_since(then) < TOGETHER
 }
 
-/// Origins that nobody may use: what they own is somebody else's now, and stays so when they go.
+/// Origins that nobody may use, and those that go already: what they own is somebody else's now, and stays so when they
+/// are gone.
 fn out(pool: &Pool) -> impl Iterator<Item = &str> {
-    pool.members().iter().filter(|member| !member.origin().verdict().usable()).map(|member| &**member.name())
+    let goes = |member: &&Member| !member.is_placed() || !member.origin().verdict().usable();
+    pool.members().iter().filter(goes).map(|member| &**member.name())
 }
 
 fn limit(after: &Snapshot, pool: &str) -> Option<f64> {
@@ -184,12 +187,17 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
+    /// Does it leave nobody who is to have keys?
+    fn empties(&self) -> bool {
+        self.old.placed().next().is_some() && self.new.placed().next().is_none()
+    }
+
     fn judge(&self, max_moved: f64) -> Judgement {
-        let past = self.past.map(Place::ring);
-        let scale = Scale { start: past.as_ref().unwrap_or(self.old.ring()), free: self.free };
-        let circle = moved(scale.start, self.new.ring());
+        let start = self.past.map_or_else(|| self.old.placement(), |past| Cow::Owned(past.ring()));
+        let (scale, new) = (Scale { start: &start, free: self.free }, self.new.placement());
+        let circle = moved(scale.start, &new);
         let keying = self.past.map_or_else(|| self.old.keying(), |past| past.keying.clone());
-        if keying != self.new.keying() {
+        if keying != self.new.keying() || self.empties() {
             return Judgement { moved: 1.0, max_moved, step: None, circle };
         }
         let counted = circle.but_from(|name| self.free.contains(name));
@@ -262,6 +270,33 @@ mod tests {
         let before = snapshot(&turns("", 0..8), None);
         let told = ask(&Trail::default(), &before, &turns(FIFTH, 0..12), Instant::now()).unwrap();
         assert!(!told.refuses() && told.moved == 0.0, "{}", told.moved);
+    }
+
+    #[test]
+    fn c3_a_drain_counts_when_it_is_written_and_not_when_the_origin_goes() {
+        let with = |guard: &str, third: &str| {
+            format!("pools: {{ p: {{ {guard} origins: [10.0.0.1:80, 10.0.0.2:80{third}] }} }}")
+        };
+        let (serving, drained) = (", 10.0.0.3:80", ", { address: \"10.0.0.3:80\", state: drain }");
+        let before = snapshot(&with("", serving), None);
+        let told = ask(&Trail::default(), &before, &with(FIFTH, drained), Instant::now()).unwrap();
+        assert!(told.refuses() && (0.2..0.45).contains(&told.moved), "{}", told.moved);
+        let (mut trail, now) = (Trail::default(), Instant::now());
+        let during = snapshot(&with(FIFTH, drained), Some(&before));
+        trail.left(&before, &during, now);
+        assert!(ask(&trail, &during, &with(FIFTH, ""), now).is_none(), "its removal moves nothing");
+        let moved = ask(&trail, &during, &with(FIFTH, ", 10.0.0.4:80"), now).unwrap();
+        let newcomer = ask(&Trail::default(), &during, &with(FIFTH, ", 10.0.0.4:80"), now).unwrap();
+        assert!((0.0..=newcomer.moved).contains(&moved.moved), "what it had before counts for nothing");
+    }
+
+    #[test]
+    fn c3_a_pool_of_which_all_are_drained_has_moved_as_a_whole() {
+        let all =
+            |state: &str| format!("pools: {{ p: {{ {HALF} origins: [{{ address: \"10.0.0.1:80\"{state} }}] }} }}");
+        let before = snapshot(&all(""), None);
+        let told = ask(&Trail::default(), &before, &all(", state: drain"), Instant::now()).unwrap();
+        assert!(told.refuses() && told.moved >= 1.0, "{}", told.moved);
     }
 
     #[test]

@@ -8,25 +8,30 @@
 pub mod blame;
 mod found;
 pub mod guard;
+mod limits;
+mod settle;
 mod store;
 mod upstream;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::config::units::Off;
 use crate::config::{Complaint, Config, Loaded, process, route};
 use crate::observe::access_log::Format;
 use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
-use crate::pool::{Parked, Pool, Timeouts, Trial};
+use crate::pool::{Member, Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::{Access, Forwarding, Limits};
 
 pub use found::Found;
+pub use limits::ClientLimits;
+pub use settle::Settled;
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
+
+use settle::Before;
 
 /// The compiled configuration.
 pub struct Snapshot {
@@ -42,31 +47,10 @@ pub struct Snapshot {
     /// Pools that were there until not long ago.
     gone: Vec<Parked>,
     unrouted: Arc<RouteMeters>,
+    /// While a pool is being replaced.
+    before: Option<Before>,
     /// Counts this snapshot as long as anything holds it.
     _alive: SnapshotAlive,
-}
-
-/// What a client may cost us.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ClientLimits {
-    /// From the first byte of a request to the end of its header.
-    pub header_timeout: Duration,
-    /// How long a connection may idle between requests.
-    pub keepalive: Duration,
-    /// Requests on one connection at most.
-    pub keepalive_requests: u32,
-    /// Age at which a connection is closed after its current answer.
-    pub max_age: Option<Duration>,
-    /// Time for each further 16 KiB of a request body, or its end.
-    pub body_timeout: Duration,
-    /// Longest time without progress of a pending write.
-    pub send_timeout: Duration,
-    /// Bytes of a request header at most.
-    pub header_bytes: usize,
-    /// Header lines of a request at most.
-    pub headers: usize,
-    /// Bytes of a request target at most.
-    pub uri_bytes: usize,
 }
 
 /// A compiled route.
@@ -108,6 +92,9 @@ impl Snapshot {
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
         let Parts { table, routes, pools } = Parts::compile(config, previous, metrics, now)?;
+        let replaced = pools.iter().map(|upstream| &upstream.pool).filter(|pool| pool.is_replaced());
+        let replaced = replaced.map(|pool| &**pool.name()).collect();
+        let before = previous.and_then(|previous| Before::of(previous, replaced));
         Ok(Self {
             config: config.clone(),
             text: String::new(),
@@ -120,6 +107,7 @@ impl Snapshot {
             pools,
             gone: previous.map(|previous| previous.gone_without(config, now)).unwrap_or_default(),
             unrouted: metrics.unrouted(),
+            before,
             _alive: metrics.snapshot(),
         })
     }
@@ -157,6 +145,24 @@ impl Snapshot {
             let Some(before) = old.named(&upstream.tail.name) else { continue };
             if before.tail.fingerprint != upstream.tail.fingerprint {
                 upstream.tail.sample.changes(before.pool.keys_as(&upstream.pool));
+            }
+        }
+    }
+
+    /// To be called right before it is published; somebody goes `back` to it, or on.
+    pub fn take_over(&self, back: bool, now: Instant) {
+        self.pools.iter().for_each(|upstream| upstream.pool.take_over(back, now));
+    }
+
+    /// To be called when `next` is in force: origins that are in it no more are retired, and parked as they are.
+    pub fn give_way_to(&self, next: &Self, now: Instant) {
+        for upstream in &self.pools {
+            let stay = next.named(upstream.pool.name()).map(|upstream| upstream.pool.members()).unwrap_or_default();
+            let stay: HashSet<_> = stay.iter().map(|member| Arc::as_ptr(member.origin())).collect();
+            let origins = upstream.pool.members().iter().map(Member::origin);
+            for origin in origins.filter(|origin| !stay.contains(&Arc::as_ptr(origin))) {
+                origin.health().park(now);
+                origin.retire();
             }
         }
     }
@@ -314,25 +320,6 @@ impl Route {
             forwarding: Forwarding::compile(&written.forwarded),
             encoded_slash: written.encoded_slash == route::EncodedSlash::Allow,
         })
-    }
-}
-
-impl ClientLimits {
-    fn compile(written: &process::ClientLimits) -> Self {
-        Self {
-            header_timeout: written.header_timeout.0,
-            keepalive: written.keepalive.0,
-            keepalive_requests: written.keepalive_requests,
-            max_age: match written.max_age {
-                Off::Off => None,
-                Off::On(age) => Some(age.0),
-            },
-            body_timeout: written.body_timeout.0,
-            send_timeout: written.send_timeout.0,
-            header_bytes: usize::try_from(written.header_bytes.0).unwrap_or(usize::MAX),
-            headers: written.headers as usize,
-            uri_bytes: usize::try_from(written.uri_bytes.0).unwrap_or(usize::MAX),
-        }
     }
 }
 

@@ -8,8 +8,9 @@ use http::HeaderValue;
 use super::Found;
 use crate::balance;
 use crate::config::{self, Complaint};
+use crate::health::Tally;
 use crate::observe::{Metrics, OriginMeters, PoolMeters, Sample};
-use crate::pool::{Pool, Tally, Trial};
+use crate::pool::{Member, Pool, Trial};
 use crate::traffic::CacheStatus;
 use crate::traffic::headers::host_towards;
 
@@ -70,7 +71,7 @@ impl Upstream {
         let meters = metrics.origins(name, pool.members().iter().map(|member| &**member.name()));
         let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None, sample };
-        let (hosts, cache) = (hosts(written)?, CacheStatus::compile(&written.cache_status));
+        let (hosts, cache) = (hosts(written, &pool, before)?, CacheStatus::compile(&written.cache_status));
         Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, found: None, pool })
     }
 
@@ -81,9 +82,22 @@ impl Upstream {
     }
 }
 
-/// The Host each origin sees.
-fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> {
-    let hosts = written.origins.iter().map(|origin| host_towards(&written.host, &origin.address));
+/// The Host each member sees: one that is where it was sees what it saw.
+fn hosts(
+    written: &config::Pool,
+    pool: &Pool,
+    before: Option<&Upstream>,
+) -> Result<Vec<Option<HeaderValue>>, Complaint> {
+    let old = |member: &Member| {
+        let before = before?;
+        let number = before.pool.members().iter().position(|old| old.name() == member.name())?;
+        before.hosts.get(number).cloned()
+    };
+    let host = |(number, member): (usize, &Member)| match written.origins.get(number) {
+        Some(origin) if member.successor().is_none() => host_towards(&written.host, &origin.address),
+        _ => Ok(old(member).flatten()),
+    };
+    let hosts = pool.members().iter().enumerate().map(host);
     hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
 }
 
@@ -91,7 +105,7 @@ fn hosts(written: &config::Pool) -> Result<Vec<Option<HeaderValue>>, Complaint> 
 fn moved(before: &Upstream, after: &Pool) -> f64 {
     match &before.pool {
         pool if pool.fingerprint() == after.fingerprint() => before.moved,
-        pool if pool.keys_as(after) => balance::moved(pool.ring(), after.ring()).ratio,
+        pool if pool.keys_as(after) => balance::moved(&pool.placement(), &after.placement()).ratio,
         _ => 1.0,
     }
 }

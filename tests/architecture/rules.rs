@@ -20,7 +20,7 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ("pool", Some(&["balance", "health", "resilience", "config", "template"])),
     ("routing", Some(&["template", "config"])),
     ("balance", Some(&["template", "config"])),
-    ("health", Some(&["template", "config"])),
+    ("health", Some(&["balance", "template", "config"])),
     ("resilience", Some(&["template", "config"])),
     ("traffic", Some(&["template", "config"])),
     ("observe", Some(&["template", "config"])),

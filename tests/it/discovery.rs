@@ -13,7 +13,7 @@ const NAME: &str = "origins.test";
 fn pool(port: u16, discovery: &str, more: &str) -> String {
     let probe = "{ interval: 100ms, timeout: 1s, http: { path: /healthz }, rise: 2, fall: 3 }";
     format!(
-        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {{ probe: {probe} }}{more}, \
+        "pools: {{ p: {{ slow_start: off, balance: {{ key: \"{{path}}\" }}, health: {{ probe: {probe} }}{more}, \
          discovery: {{ dns: {NAME}, port: {port}, refresh: 200ms{discovery} }} }} }}\n"
     )
 }

@@ -200,13 +200,16 @@ fn b26_removing_an_origin_lets_its_answers_finish() {
     let (a, b) = (rig::origin("a"), rig::origin("b"));
     let drip = rig::Body::Drip { piece: "0123456789".to_owned(), every_ms: 20, times: 50 };
     a.script([on("*").then(rig::answer(200).body(drip).into())]);
-    let mut gateway = rig::gateway(POOL).origins([&a]).start();
+    let pool = POOL.replace("origins:", "slow_start: off, origins:");
+    let mut gateway = rig::gateway(&pool).origins([&a]).start();
     let address = gateway.address();
     let slow = std::thread::spawn(move || Client::new(address).get("/slow"));
     a.await_requests("/slow", 1);
-    gateway.change(&POOL.replace("$origins", &format!("[{{ address: \"{}\", name: b }}]", b.address)));
+    gateway.change(&pool.replace("$origins", &format!("[{{ address: \"{}\", name: b }}]", b.address)));
     let answer = slow.join().unwrap();
     assert_eq!((answer.status, answer.body.len()), (200, 500));
+    // It serves until what replaces it is proven.
+    gateway.await_state("p", "a", "parked");
     a.forget();
     assert_eq!(gateway.get("/new").origin(), "b");
     assert_eq!(a.served(), 0);

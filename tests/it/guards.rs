@@ -6,8 +6,9 @@ use nix::sys::signal::Signal;
 
 use crate::rig::{self, Gateway, Origin, keys, map, on};
 
-const GUARDED: &str = "pools: { p: { guard: { max_moved: 30% }, balance: { key: \"{path}\" }, origins: $origins } }\n";
-const FREE: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+const GUARDED: &str =
+    "pools: { p: { guard: { max_moved: 30% }, slow_start: off, balance: { key: \"{path}\" }, origins: $origins } }\n";
+const FREE: &str = "pools: { p: { slow_start: off, balance: { key: \"{path}\" }, origins: $origins } }\n";
 
 fn origins(names: &[&str]) -> Vec<Origin> {
     names.iter().map(|name| rig::origin(name)).collect()
@@ -212,7 +213,7 @@ fn c1_a_reload_that_waits_returns_when_all_have_joined_or_says_who_has_not() {
 }
 
 /// A pool whose change may go back for what keys that moved suffer.
-const TRIED: &str = "pools: { p: { balance: { key: \"{path}\" }, guard: { max_moved: 100%, error_ratio: 20%, latency: off }, \
+const TRIED: &str = "pools: { p: { slow_start: off, balance: { key: \"{path}\" }, guard: { max_moved: 100%, error_ratio: 20%, latency: off }, \
                      origins: $origins } }\nroutes: [ { pool: p, retry: { tries: 1 } } ]\n";
 
 #[test]
@@ -248,4 +249,39 @@ fn c5_nothing_goes_back_by_itself_when_all_keys_fail_alike() {
     assert!(note.contains("not by the change alone"), "{note}");
     assert_eq!(gateway.origin("p", "c")["state"], "up");
     assert_eq!(gateway.command(&["confirm"]).status.code(), Some(0));
+}
+
+#[test]
+fn c4_the_time_to_confirm_begins_when_the_last_newcomer_has_all_of_its_share() {
+    let three = origins(&["a", "b", "c"]);
+    let text = FREE.replace("slow_start: off", "slow_start: { window: 6s, hold: off }");
+    let mut gateway = rig::gateway(&text).origins(&three[..2]).start();
+    gateway.rewrite(&of(&text, &all(&three)));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    gateway.await_state("p", "c", "ramping");
+    // Asked in this order: it may be there by the time of the second answer, and not of the first.
+    let (confirm, state) = (gateway.status()["config"]["confirm"].clone(), gateway.origin("p", "c")["state"].clone());
+    assert!(state != "ramping" || confirm["left"].is_null() && confirm["waits_for"][0] == "p/c", "{confirm}");
+    gateway.await_state("p", "c", "up");
+    let left = || gateway.status()["config"]["confirm"]["left"].as_f64();
+    rig::eventually("the time runs", || left().filter(|left| *left > 3590.0));
+}
+
+#[test]
+fn c5_nothing_grows_while_all_keys_fail_alike() {
+    let three = origins(&["a", "b", "c"]);
+    let text = TRIED.replace("slow_start: off", "slow_start: { window: 10m, from: 50%, hold: off }");
+    let mut gateway = rig::gateway(&text).origins(&three[..2]).start();
+    map(gateway.address(), &keys(200));
+    gateway.rewrite(&of(&text, &all(&three)));
+    assert_eq!(gateway.admin("POST", "/reload?confirm=1h").status, 200);
+    gateway.await_state("p", "c", "ramping");
+    three.iter().for_each(|origin| origin.script([on("*").answer(500)]));
+    let load = rig::load(gateway.address()).start();
+    let why = || gateway.origin("p", "c")["why"].as_str().unwrap().to_owned();
+    rig::eventually("growth is held", || why().starts_with("held: ").then_some(()));
+    let note = || gateway.status()["config"]["confirm"]["note"].as_str().map(str::to_owned);
+    rig::eventually("it is said", note);
+    rig::eventually("and for that", || why().contains("keys that moved and keys that stayed").then_some(()));
+    load.stop();
 }

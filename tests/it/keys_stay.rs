@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::rig::{self, Gateway, Origin, keys, map, shares};
 
 const KEYS: usize = 2000;
-const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins, slow_start: off } }\n";
 
 fn origins(names: &[&str]) -> Vec<Origin> {
     names.iter().map(|name| rig::origin(name)).collect()
@@ -110,8 +110,9 @@ fn b7_a_named_origin_keeps_its_keys_when_its_address_changes() {
     let moved_to = rig::origin("a");
     let mut gateway = rig::gateway(&ordered(&[&all[0], &all[1], &all[2]])).start();
     let before = mapped(&gateway);
-    all[0].forget();
     gateway.change(&ordered(&[&moved_to, &all[1], &all[2]]));
+    rig::eventually("it moved", || (gateway.origin("p", "a")["address"] == moved_to.address.to_string()).then_some(()));
+    all[0].forget();
     assert_eq!(mapped(&gateway), before);
     assert_eq!(all[0].served(), 0, "the old address still gets requests");
     assert_eq!(moved_to.served(), before.values().filter(|origin| *origin == "a").count() as u64);

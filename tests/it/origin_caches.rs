@@ -7,7 +7,10 @@ use crate::rig::{self, Gateway, Origin, answer, on};
 fn pool(origins: &[Origin], more: &str) -> String {
     let list: Vec<String> =
         origins.iter().map(|o| format!("{{ address: \"{}\", name: \"{}\" }}", o.address, o.name)).collect();
-    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {more} origins: [{}] }} }}\n", list.join(", "))
+    format!(
+        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, slow_start: off, {more} origins: [{}] }} }}\n",
+        list.join(", ")
+    )
 }
 
 /// An origin that says what it says of three paths, and nothing of others.

@@ -10,7 +10,7 @@ const HEALTH: &str =
 
 fn pool(more: &str) -> String {
     let health = HEALTH.replace("$more", more).replace(", }", " }");
-    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {health}, origins: $origins }} }}\n")
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {health}, slow_start: off, origins: $origins }} }}\n")
 }
 
 fn three(more: &str) -> (Vec<Origin>, Gateway) {
@@ -296,7 +296,7 @@ fn h2_a_frozen_origin_is_left_and_serves_again_when_it_thaws() {
 fn h2_requests_that_hang_put_an_origin_out_that_tcp_probes_take_for_well() {
     let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
     let text = "pools: { p: { balance: { key: \"{path}\" }, timeouts: { connect: 200ms, read: 600ms }, \
-                health: { probe: { interval: 500ms, timeout: 400ms } }, origins: $origins } }\n";
+                health: { probe: { interval: 500ms, timeout: 400ms } }, slow_start: off, origins: $origins } }\n";
     let gateway = rig::gateway(text).origins(&all).start();
     all[0].freeze();
     let frozen = Instant::now();

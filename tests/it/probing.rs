@@ -6,7 +6,7 @@ const HEALTH: &str =
     "health: { probe: { interval: 200ms, timeout: 200ms, http: { path: /healthz }, rise: 2, fall: 2 } }";
 
 fn pool() -> String {
-    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {HEALTH}, origins: $origins }} }}\n")
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, {HEALTH}, slow_start: off, origins: $origins }} }}\n")
 }
 
 fn three() -> (Vec<Origin>, Gateway) {

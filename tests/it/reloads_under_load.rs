@@ -141,7 +141,7 @@ fn p1_every_request_is_placed_by_one_ring() {
     let file = |heavy: bool| {
         let weight = if heavy { 5 } else { 1 };
         format!(
-            "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, origins: [{{ address: \"$a\", name: a, weight: {weight} }}, \
+            "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, slow_start: off, origins: [{{ address: \"$a\", name: a, weight: {weight} }}, \
              {{ address: \"$b\", name: b }}, {{ address: \"$c\", name: c }}] }} }}\n"
         )
     };

@@ -22,7 +22,7 @@ pub(in crate::cli) struct Reload {
     /// Let so much move this once, whatever guard.max_moved says
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     allow_moved: Option<Percent>,
-    /// Go back unless `moorgate confirm` comes within this time from when all newcomers serve
+    /// Go back unless `moorgate confirm` comes within this time from when all newcomers have their share
     #[arg(long, value_name = "TIME", value_parser = time)]
     confirm: Option<units::Duration>,
     /// Return when all newcomers are proven; exit code 1 if they are not in this time
@@ -171,8 +171,9 @@ fn told(answer: &Value, colour: bool) -> String {
         }
     }
     if let Some(within) = answer["confirm_within"].as_f64() {
-        lines
-            .push(format!("goes back unless `moorgate confirm` comes within {within} s from when all newcomers serve"));
+        lines.push(format!(
+            "goes back unless `moorgate confirm` comes within {within} s from when all newcomers have their share"
+        ));
     }
     lines.extend(mistakes(&answer["warnings"], "warning: "));
     if result == "refused" {

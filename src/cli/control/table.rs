@@ -162,8 +162,17 @@ fn row(name: &str, origin: &Value) -> [String; 11] {
             Some(result) => format!("{result}, {} ago", span(probe["age"].as_f64())),
             None => "-".to_owned(),
         },
-        text(&origin["why"]).to_owned(),
+        why(origin),
     ]
+}
+
+/// Why it is in its state, and where it moves to if it does.
+fn why(origin: &Value) -> String {
+    let (why, to) = (text(&origin["why"]), &origin["moving_to"]);
+    match to["why"].as_str() {
+        Some(proven) => format!("{why}; moving to {}: {proven}", text(&to["address"])),
+        None => why.to_owned(),
+    }
 }
 
 /// The line with the state at its place in a colour of its own.
@@ -244,7 +253,7 @@ mod tests {
                         "p99": 1.5, "last_probe": { "result": "good", "age": 1.25 },
                     },
                     "b": {
-                        "state": "down", "why": "refused", "weight": { "configured": 2, "effective": 0.0 },
+                        "state": "down", "why": "refused", "moving_to": { "address": "10.0.0.9:80", "why": "1 of 2 good probes" }, "weight": { "configured": 2, "effective": 0.0 },
                         "share": 0.5, "in_flight": 0, "requests": 0, "error_ratio": null, "p50": null,
                         "p99": null, "last_probe": null,
                     },
@@ -261,7 +270,7 @@ up 2h 3m, generation 1, config version 3 (0123456789ab)
 pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the last change, short
  ORIGIN       STATE  WEIGHT  SHARE  IN FLIGHT  REQUESTS  ERRORS    P50    P99  LAST PROBE      WHY
  10.0.0.1:80  up          1  50.0%          3      1200    0.1%  2.1ms  1.50s  good, 1.2s ago  probes pass
- b            down   0 of 2  50.0%          0         0       -      -      -  -               refused
+ b            down   0 of 2  50.0%          0         0       -      -      -  -               refused; moving to 10.0.0.9:80: 1 of 2 good probes
 ";
         assert_eq!(show(&status(), false), expected);
     }

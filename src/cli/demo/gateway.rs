@@ -174,6 +174,8 @@ fn text(origins: &[Origin]) -> String {
         "args": { "drop": [NOISE] },
         "origins": origins.iter().map(origin).collect::<Vec<_>>(),
         "health": { "probe": probe },
+        // short enough for a step of the demo
+        "slow_start": { "window": "2s" },
     });
     json!({
         "version": 1,

@@ -74,7 +74,7 @@ pub struct OriginView {
     pub weight: f64,
     /// Its weight at work.
     pub effective: f64,
-    /// The part of the circle it owns.
+    /// The part of the circle it takes now.
     pub share: f64,
 }
 

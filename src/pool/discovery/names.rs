@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
     use crate::config::units;
-    use crate::health::{Live, Policy, Target};
+    use crate::health::{Live, Policy, Role, Target};
 
     /// A resolver that answers as it is told.
     type Told = Arc<Mutex<Result<Vec<SocketAddr>, io::ErrorKind>>>;
@@ -179,13 +179,22 @@ mod tests {
     fn roster(names: &[&str]) -> Arc<Roster> {
         let target = |host: &&str| {
             let address = Address::compile(&units::Address::Name((*host).to_owned(), 80), None);
-            Target { name: Arc::from(*host), weight: 1, backup: false, live: Arc::new(Live::new(true, false)), address }
+            Target {
+                name: Arc::from(*host),
+                weight: 1,
+                backup: false,
+                role: Role::Serves,
+                live: Arc::new(Live::new(true, false)),
+                address,
+            }
         };
         Arc::new(Roster {
             pool: Arc::from("p"),
-            policy: Policy { probing: None, spare: 0.5, fail: false },
+            policy: Policy { spare: 0.5, ..Policy::default() },
             http: None,
             targets: names.iter().map(target).collect(),
+            handover: None,
+            brake: Arc::default(),
         })
     }
 
@@ -259,6 +268,8 @@ mod tests {
             policy: before.policy.clone(),
             http: None,
             targets: before.targets[..1].to_vec(),
+            handover: None,
+            brake: Arc::default(),
         });
         names.refresh(&[after]);
         assert_eq!(names.asked.values().map(|question| question.next).collect::<Vec<_>>(), [next]);

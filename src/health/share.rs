@@ -1,0 +1,192 @@
+//! How much of its share may one origin take? What growth, a raised weight, a drain and a replacement make of it together.
+//!
+//! The verdict that evidence leads to is an argument here; while it is out an origin takes nothing, and this says how it
+//! comes back.
+
+use std::time::Instant;
+
+use super::course::{Look, Pace, Place};
+use super::drain::Drain;
+use super::policy::SlowStart;
+use super::ramp::Ramp;
+use super::{Held, Role, Verdict, Why};
+use crate::balance::Factor;
+
+/// The share of one origin.
+#[derive(Debug, Clone)]
+pub(super) struct Share {
+    /// It took no request yet, in a pool that did without it.
+    joins: bool,
+    ramp: Ramp,
+    /// The same for the points of a raised weight, beyond those of the old one.
+    raise: Ramp,
+    /// Why neither goes on.
+    held: Option<Held>,
+    drain: Option<Drain>,
+    /// Since when it is parked: nothing of it goes on.
+    parked: Option<Instant>,
+    /// It serves until others have its keys.
+    leaves: bool,
+}
+
+impl Share {
+    /// All of it; if it `joins`, once it grew into it.
+    pub(super) fn new(joins: bool) -> Self {
+        Self {
+            joins,
+            ramp: Ramp::default(),
+            raise: Ramp::default(),
+            held: None,
+            drain: None,
+            parked: None,
+            leaves: false,
+        }
+    }
+
+    /// What is to be shown of an origin that serves, or may soon, in place of a plain `ruled`; `None`: that.
+    pub(super) fn shown(&self, ruled: Verdict) -> Option<(Verdict, Why)> {
+        match self.drain {
+            _ if ruled == Verdict::Down => None,
+            Some(drain) if drain.is_over() => Some((Verdict::Draining, Why::Drained)),
+            Some(drain) => Some((Verdict::Draining, Why::Draining { percent: (drain.part() * 100.0).ceil() as u32 })),
+            None if self.leaves && ruled.usable() => Some((Verdict::Leaving, Why::Succeeded)),
+            None if ruled == Verdict::Up && self.grows() => Some((Verdict::Ramping, self.growth())),
+            None => None,
+        }
+    }
+
+    fn growth(&self) -> Why {
+        let ramp = if self.ramp.since().is_some() { &self.ramp } else { &self.raise };
+        let percent = (ramp.part() * 100.0) as u32;
+        match self.held {
+            Some(held) => Why::Held { held, percent },
+            None => Why::Growing { percent, left: ramp.left().as_secs() },
+        }
+    }
+
+    /// The part that one in service may take, and that of the points beyond the weight it had before it was raised.
+    pub(super) fn factors(&self) -> (Factor, Factor) {
+        let all = Factor::new(self.ramp.part() * self.drain.map_or(1.0, |drain| drain.part()));
+        (all, all.times(Factor::new(self.raise.part())))
+    }
+
+    /// Is it new to its pool, and has not all of its share yet?
+    pub(super) fn is_new(&self) -> bool {
+        self.joins || self.ramp.is_newcomer()
+    }
+
+    /// Does it grow into a weight that was raised?
+    pub(super) fn is_raised(&self) -> bool {
+        self.raise.since().is_some()
+    }
+
+    /// Its weight was raised: it grows into what is beyond the old one.
+    pub(super) fn raise(&mut self, slow: &SlowStart, now: Instant) {
+        self.raise.join(slow, now);
+    }
+
+    /// It is drained as long as it is known.
+    pub(super) fn begin_drained(&mut self, now: Instant) {
+        (self.drain, self.parked) = (Some(Drain::done(now)), None);
+    }
+
+    /// It belongs to no pool from now on.
+    pub(super) fn park(&mut self, now: Instant) {
+        self.parked.get_or_insert(now);
+    }
+
+    /// It is back as it was.
+    pub(super) fn unpark(&mut self) {
+        self.parked = None;
+    }
+
+    /// It is back as one that was out for as long as it was parked; `slow`: how it grows.
+    pub(super) fn come_back(&mut self, slow: Option<&SlowStart>, now: Instant) {
+        if let Some(since) = self.parked.take() {
+            self.ramp.resume(since, 0.0, slow, now);
+        }
+    }
+
+    /// It is drained from now on, or goes on being drained, or serves again: as one that was out for that time, but
+    /// with no less than it has.
+    pub(super) fn take_role(&mut self, role: Role, slow: Option<&SlowStart>, now: Instant) {
+        self.leaves = role == Role::Leaves;
+        if self.parked.is_some() {
+            return;
+        }
+        match (role, self.drain) {
+            (Role::Drains(over), _) => {
+                let new = if self.joins { Drain::done(now) } else { Drain::begin(now) };
+                self.drain.get_or_insert(new).go_on(over, now);
+            }
+            (_, Some(drain)) => {
+                self.drain = None;
+                self.ramp.resume(drain.since(), drain.part(), slow, now);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// It went out of service, or came into it; `slow`: how it grows, unless it is needed whole.
+    pub(super) fn ruled(&mut self, was_in: bool, is_in: bool, slow: Option<&SlowStart>, needed: bool, now: Instant) {
+        match (was_in, is_in) {
+            (false, true) if std::mem::take(&mut self.joins) => {
+                slow.into_iter().for_each(|slow| self.ramp.join(slow, now));
+            }
+            (false, true) => self.ramp.come_back(slow.filter(|_| !needed), now),
+            (true, false) => self.ramp.leave(now),
+            _ => {}
+        }
+    }
+
+    /// Where it stands among the others of its pool.
+    pub(super) fn place(&self, ruled: Verdict, proven: bool) -> Place {
+        match ruled {
+            _ if self.drain.is_some() || self.leaves => Place::Outside,
+            Verdict::Joining => Place::Joining,
+            Verdict::Down if self.joins || !proven => Place::Joining,
+            Verdict::Down => Place::Out,
+            _ if self.ramp.is_newcomer() => Place::Outside,
+            _ if self.ramp.since().is_some() => Place::Growing,
+            _ => Place::Full,
+        }
+    }
+
+    /// Time passed. `looked`: what came of looking whether growth is to be held, where that was done.
+    pub(super) fn go_on(&mut self, pace: Pace, looked: Option<Look>, slow: Option<&SlowStart>, now: Instant) {
+        if self.parked.is_some() {
+            return [&mut self.ramp, &mut self.raise].into_iter().for_each(|ramp| ramp.rest(now));
+        }
+        if self.drain.is_none() {
+            let held = self.held;
+            [&mut self.ramp, &mut self.raise].into_iter().for_each(|ramp| match pace {
+                Pace::AtOnce => ramp.finish(),
+                Pace::Steady => ramp.go_on(slow, held, now),
+            });
+        }
+        if let Some(Look(held)) = looked {
+            let held_out = [&self.ramp, &self.raise].iter().any(|ramp| ramp.was_held_out());
+            self.held = held.filter(|held| !(held.wears_off() && held_out));
+        }
+        self.held = self.held.filter(|_| self.grows());
+    }
+
+    /// Since when it grows, into whatever; `None`: it does not.
+    pub(super) fn grows_since(&self) -> Option<Instant> {
+        self.ramp.since().max(self.raise.since()).filter(|_| self.drain.is_none())
+    }
+
+    /// What is to be told of although the verdict stays: does its growth stand still, is its drain over?
+    pub(super) fn milestones(&self) -> (bool, bool) {
+        (self.held.is_some(), self.drain.is_some_and(|drain| drain.is_over()))
+    }
+
+    /// Does time alone change it?
+    pub(super) fn is_restless(&self) -> bool {
+        self.grows() || self.drain.is_some_and(|drain| !drain.is_over())
+    }
+
+    fn grows(&self) -> bool {
+        self.grows_since().is_some()
+    }
+}
