@@ -11,9 +11,9 @@ NEXTEST := $(shell command -v cargo-nextest)
 demo: needs
 	$(CARGO) run --locked --profile $(PROFILE) -- demo
 
-# Unit, property, architecture and wire tests; some stand beside a real nginx.
+# Unit, property, architecture and wire tests; some stand beside a real nginx or ask a real DNS server.
 test: needs
-	@.ci/needs nginx
+	@.ci/needs nginx dnsmasq
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default)
 else

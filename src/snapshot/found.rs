@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Snapshot, Upstream};
-use crate::config::pool::Origin;
+use crate::config::pool::{Origin, State};
 use crate::config::units::Off;
 use crate::config::{self, Complaint};
 use crate::observe::Metrics;
@@ -60,7 +60,8 @@ fn nobody() -> Arc<[Origin]> {
 }
 
 fn serving(written: &config::Pool) -> Arc<[Origin]> {
-    written.origins.iter().filter(|origin| !origin.backup).cloned().collect()
+    let serves = |origin: &&Origin| !origin.backup && origin.state == State::Serve;
+    written.origins.iter().filter(serves).cloned().collect()
 }
 
 impl Snapshot {

@@ -1,7 +1,7 @@
 //! Who serves when the origins of a pool are found by DNS? Rule J7, with a server on real sockets.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
 
@@ -19,18 +19,24 @@ fn pool(port: u16, discovery: &str, more: &str) -> String {
 }
 
 fn start(dns: &Dns, text: &str) -> Gateway {
-    rig::gateway(text).process("resolver", &format!("[\"{}\"]", dns.address)).start()
+    asking(dns.address, text)
+}
+
+fn asking(server: SocketAddr, text: &str) -> Gateway {
+    rig::gateway(text).process("resolver", &format!("[\"{server}\"]")).start()
 }
 
 fn port(origins: &[Origin]) -> u16 {
     origins[0].address.port()
 }
 
-/// Origins in service, joining or out: all but the parked ones.
+/// Origins in service, joining or out: all but those that go and those that are parked.
 fn members(gateway: &Gateway) -> BTreeSet<String> {
     let status = gateway.status();
     let origins = status["pools"]["p"]["origins"].as_object().unwrap();
-    let there = |(name, origin): (&String, &Value)| (origin["state"] != "parked").then(|| name.clone());
+    let there = |(name, origin): (&String, &Value)| {
+        (!["leaving", "parked"].contains(&origin["state"].as_str().unwrap())).then(|| name.clone())
+    };
     origins.iter().filter_map(there).collect()
 }
 
@@ -277,6 +283,32 @@ fn b66_an_origin_may_be_called_by_the_name_its_record_gives_it_wherever_it_is() 
     assert_eq!(fingerprint(&gateway), ring);
 }
 
+/// As in a reload: those that go serve until those that come have their share.
+#[test]
+fn j3_a_pool_whose_addresses_are_all_others_is_handed_over() {
+    let all = neighbours(&[111, 112, 113, 114]);
+    let dns = dns();
+    dns.tell(NAME, loopback([111, 112]));
+    let text = pool(port(&all), "", "").replace("slow_start: off", "slow_start: { window: 3s }");
+    let gateway = start(&dns, &text);
+    await_members(&gateway, &[&all[0], &all[1]]);
+    let load = rig::load(gateway.address()).start();
+    load.further(50);
+    dns.tell(NAME, loopback([113, 114]));
+    await_members(&gateway, &[&all[2], &all[3]]);
+    gateway.await_state("p", &all[2].name, "ramping");
+    rig::eventually("their share is whole", || {
+        let state = |origin: &Origin| gateway.origin("p", &origin.name)["state"].clone();
+        let [goes, comes] = [&all[..2], &all[2..]];
+        (comes.iter().all(|one| state(one) == "up") && goes.iter().all(|one| state(one) == "parked")).then_some(())
+    });
+    load.further(50);
+    all[..2].iter().for_each(Origin::forget);
+    load.further(100);
+    assert_eq!(all[0].served() + all[1].served(), 0, "and those that went are silent");
+    load.stop().assert_all_good();
+}
+
 #[test]
 fn b65_nobody_fails_while_answers_change() {
     let all = neighbours(&[81, 82]);
@@ -316,4 +348,35 @@ fn both_families_of_addresses_are_found() {
     let gateway = start(&dns, &pool(port(&all), "", ""));
     let names: BTreeSet<String> = [all[0].name.clone(), format!("[::1]:{}", port(&all))].into();
     rig::eventually("both are there", || (members(&gateway) == names).then_some(()));
+}
+
+#[test]
+fn a_real_dns_server_is_followed() {
+    let all = neighbours(&[101, 102, 103]);
+    let hosts = |numbers: &[u8]| numbers.iter().map(|n| format!("127.0.0.{n} {NAME}\n")).collect::<String>();
+    let services = format!(
+        "srv-host=_http._tcp.{NAME},pod-0.test,{port},0\nhost-record=pod-0.test,127.0.0.103\n",
+        port = port(&all)
+    );
+    let server = rig::dnsmasq(&hosts(&[101, 102]), &services);
+    let gateway = asking(server.address, &pool(port(&all), "", ""));
+    await_members(&gateway, &[&all[0], &all[1]]);
+    server.know(&hosts(&[102, 103]));
+    await_members(&gateway, &[&all[1], &all[2]]);
+    assert_eq!(gateway.get("/x").status, 200);
+    let by_name = pool(port(&all), ", identity: name", "").replace(NAME, &format!("_http._tcp.{NAME}"));
+    let gateway = asking(server.address, &by_name);
+    let name = format!("pod-0.test:{}", port(&all));
+    rig::eventually("the target is there", || members(&gateway).contains(&name).then_some(()));
+    gateway.await_state("p", &name, "up");
+    assert_eq!(gateway.get("/x").origin(), all[2].name);
+}
+
+#[test]
+fn a_real_dns_server_tells_many_over_tcp() {
+    let origin = rig::everywhere("o");
+    let hosts: String = (1..=200).map(|n| format!("127.0.0.{n} {NAME}\n")).collect();
+    let server = rig::dnsmasq(&hosts, "");
+    let gateway = asking(server.address, &pool(origin.address.port(), "", ""));
+    rig::eventually("200 origins", || (members(&gateway).len() == 200).then_some(()));
 }

@@ -1,8 +1,10 @@
 //! Which text does a process start with, and how does another one come in from the file alone? Rules C1 and C4.
 
 use std::fs;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::rig::{self, Gateway};
 
@@ -87,6 +89,34 @@ fn c1_a_watched_file_is_taken_however_it_is_changed() {
     assert_eq!(gateway.get("/x").status, 200);
     replace(&file, &good);
     rig::eventually("it is right again", || (!drift(&gateway)).then_some(()));
+}
+
+/// Every half is a file that is valid by itself: it counts when the writer is done, however slow, and once.
+#[test]
+fn c1_a_watched_file_that_is_written_slowly_is_never_taken_by_half() {
+    let a = rig::origin("a");
+    let gateway = rig::gateway(&route("r0")).origins([&a]).arguments(&["--watch"]).start();
+    let reloads = |gateway: &Gateway| gateway.metrics().sum("moorgate_reloads_total", &[]);
+    let (file, before) = (gateway.path("moorgate.yaml"), reloads(&gateway));
+    let whole = renamed(&gateway, "r0", "r1");
+    let (head, routes) = whole.split_at(whole.find("routes:").unwrap());
+    let mut slow = fs::File::create(&file).unwrap();
+    for piece in [head, "routes:\n"] {
+        slow.write_all(piece.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for n in 0..20 {
+        let line = format!("  - {{ name: half{n}, match: {{ hosts: [h{n}.example] }}, pool: p }}\n");
+        slow.write_all(line.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(gateway.status()["config"]["version"], 1, "in force by half");
+    }
+    slow.set_len(head.len() as u64).unwrap();
+    slow.seek(SeekFrom::End(0)).unwrap();
+    slow.write_all(routes.as_bytes()).unwrap();
+    drop(slow);
+    await_route(&gateway, "r1");
+    assert_eq!((gateway.status()["config"]["version"].as_u64(), reloads(&gateway) - before), (Some(2), 1.0));
 }
 
 #[test]

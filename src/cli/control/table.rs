@@ -55,11 +55,23 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
             text(&pool["ring"]["fingerprint"]),
             percent(pool["ring"]["moved_ratio"].as_f64()),
         );
+        out.push_str(&discovery(&pool["discovery"]));
         out.push_str(&keys(&pool["keys"]));
         out.push_str(&caches(&pool["cache"]));
         out.push_str(&origins(pool, colour));
     }
     out
+}
+
+/// Where the origins come from, when they are not written.
+fn discovery(found: &Value) -> String {
+    let Some(dns) = found["dns"].as_str() else { return String::new() };
+    let answered = match found["answered"].as_f64() {
+        Some(ago) => format!("answered {} ago", span(Some(ago))),
+        None => "never answered".to_owned(),
+    };
+    let failure = found["failure"].as_str().map_or_else(String::new, |why| format!("; {why}"));
+    format!("found by DNS: {dns}, {answered}{failure}\n")
 }
 
 /// A change that waits to be confirmed.
@@ -341,6 +353,17 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
             caches(&json!({ "hit_ratio": 1.0, "hit_ratio_before": null })),
             "caches of the origins: 100.0% hits\n"
         );
+    }
+
+    #[test]
+    fn where_origins_are_found_is_told_and_why_they_are_not() {
+        assert_eq!(discovery(&Value::Null), "");
+        let some = |answered: Value, failure: Value| {
+            discovery(&json!({ "dns": "o.test", "identity": "address", "answered": answered, "failure": failure }))
+        };
+        assert_eq!(some(2.5.into(), Value::Null), "found by DNS: o.test, answered 2.5s ago\n");
+        let never = some(Value::Null, "there is no such name".into());
+        assert_eq!(never, "found by DNS: o.test, never answered; there is no such name\n");
     }
 
     #[test]

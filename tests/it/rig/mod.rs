@@ -8,6 +8,7 @@
 mod client;
 mod disk;
 mod dns;
+mod dnsmasq;
 mod footprint;
 mod gateway;
 mod h2c;
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
 pub(crate) use dns::{Dns, Say, dns, loopback};
+pub(crate) use dnsmasq::dnsmasq;
 pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use h2c::{h2c, h2c_download, h2c_shut, h2c_stalled, h2c_upload};
