@@ -1,11 +1,11 @@
-# make demo | test | lint | bench | bench-versus | bench-incidents | mutants; each installs what it lacks, or says how.
+# make demo | test | lint | bench | bench-versus | bench-incidents | sim | mutants; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
 CARGO ?= cargo
 NEXTEST := $(shell command -v cargo-nextest)
 
-.PHONY: demo test lint bench smoke bench-versus bench-incidents mutants needs
+.PHONY: demo test lint bench smoke bench-versus bench-incidents sim mutants needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -48,6 +48,10 @@ bench-incidents: needs
 	@benches/versus/needs nginx:nginx-light python3:python3
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
 	benches/incidents/run --binary $(PLACE)/moorgate --readme README.md $(ARGS)
+
+# What the rules about health do for pools in trouble: the real ring, pick and state machine on a clock of their own.
+sim: needs
+	$(CARGO) bench --locked --profile $(PROFILE) --bench sim
 
 # Each promise broken in a line, and its test seen to turn red; `ONLY=p7` for a part. Compiles us once for every patch,
 # so it takes the profile that is compiled the quickest.

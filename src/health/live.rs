@@ -244,7 +244,8 @@ impl Live {
         Shown { verdict, factor, beyond, new: self.is_new() }
     }
 
-    pub(super) fn take(&self, evidence: Evidence, now: Instant) {
+    /// Takes evidence that came `now`; what follows from it shows when the pool is judged.
+    pub fn take(&self, evidence: Evidence, now: Instant) {
         self.state.lock().take(evidence, self.last_answer(), now);
     }
 
