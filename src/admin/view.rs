@@ -305,8 +305,8 @@ pools:
         let origin = upstream.pool.members()[0].name();
         let see = |key: &str| {
             let (hash, target) = (crate::balance::hash(key.as_bytes()), key.as_bytes());
-            let sighting = Sighting { hash, key: target, host: "h", target, origin, away: Some(Away::Down) };
-            upstream.tail.sample.see(&sighting, now);
+            let sighting = Sighting { hash, key: target, origin, away: Some(Away::Down) };
+            upstream.tail.sample.see(&sighting, now, || None);
         };
         let keys = |now: Instant| serde_json::to_value(&seen(&snapshot, now, now).pools["origin"].keys).unwrap();
         assert_eq!((&keys(now)["distinct"], &keys(now)["warning"]), (&json!(0), &Value::Null));

@@ -256,7 +256,6 @@ impl Reloader {
     fn publish(&mut self, old: &Snapshot, next: Snapshot, ended: Ended, now: Instant) {
         let back = !matches!(ended, Ended::Replaced);
         self.trail.left(old, &next, now);
-        next.replaces(old);
         self.ledger.enter(old, &next, ended, SystemTime::now());
         self.put(old, next, back, now);
         if self.pending.is_none() {
@@ -266,6 +265,7 @@ impl Reloader {
 
     fn put(&mut self, old: &Snapshot, next: Snapshot, back: bool, now: Instant) {
         next.take_over(back, now);
+        next.replaces(old);
         self.store.publish(next);
         old.give_way_to(&self.store.load(), now);
         (self.published)();

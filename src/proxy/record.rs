@@ -12,7 +12,7 @@ use super::ctx::{Attempt, Ctx};
 use super::reject;
 use super::request::with_facts;
 use crate::health::Endpoint;
-use crate::observe::sample::{Away, Sighting};
+use crate::observe::sample::{Away, Sighting, Url};
 use crate::observe::{self, Peer, Record};
 use crate::pool::{Outcome, Reason};
 use crate::resilience::Class;
@@ -101,11 +101,9 @@ fn sample(session: &Session, ctx: &Ctx, now: Instant) {
         return;
     };
     let Some(hash) = placement.hash else { return };
-    with_facts(session.req_header(), ctx, |facts| {
-        let (host, target) = (facts.host, facts.target);
-        let away = away(first.reason);
-        tail.sample.see(&Sighting { hash, key: &placement.key, host, target, origin: &first.origin, away }, now);
-    });
+    let sighting = Sighting { hash, key: &placement.key, origin: &first.origin, away: away(first.reason) };
+    let url = || with_facts(session.req_header(), ctx, |facts| Url::of(facts.host, facts.target));
+    tail.sample.see(&sighting, now, url);
 }
 
 /// Why a key did not go to its owner.

@@ -93,6 +93,8 @@ fn j7_addresses_are_origins_that_come_and_go_like_any() {
     assert_eq!(status["config"]["version"], 1, "it is the same configuration: {status}");
     assert_eq!(status["config"]["history"].as_array().map(Vec::len), Some(1));
     assert!(gateway.metrics().sum("moorgate_config_drift", &[]) < 0.5);
+    let observed = &status["pools"]["p"]["keys"]["moved_ratio"];
+    assert!(observed.is_number(), "what the last of these changes moved was observed: {status}");
 }
 
 #[test]

@@ -40,10 +40,6 @@ pub struct Sighting<'a> {
     pub hash: u32,
     /// The key.
     pub key: &'a [u8],
-    /// The normalised host.
-    pub host: &'a str,
-    /// Path and query in origin form.
-    pub target: &'a [u8],
     /// The origin its first try went to.
     pub origin: &'a Arc<str>,
     /// Why that was not the owner of the key, if it was not.
@@ -114,18 +110,30 @@ pub struct Url {
     pub target: Box<[u8]>,
 }
 
+impl Url {
+    /// Bytes that are kept; a request with more is known by its hash alone.
+    const MOST: usize = 512;
+
+    /// Of a request, unless it is very long.
+    pub fn of(host: &str, target: &[u8]) -> Option<Self> {
+        let fits = host.len() + target.len() < Self::MOST;
+        fits.then(|| Self { host: host.as_bytes().into(), target: target.into() })
+    }
+}
+
 impl Sample {
     /// Nothing seen yet.
     pub fn new(now: Instant) -> Self {
         Self { began: now, parts: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// One request with a key. When another thread is just counting a key of the same part it goes uncounted.
-    pub fn see(&self, sighting: &Sighting<'_>, now: Instant) {
+    /// One request with a key; `url` is asked when the key is new. When another thread is just counting a key of the
+    /// same part it goes uncounted.
+    pub fn see(&self, sighting: &Sighting<'_>, now: Instant, url: impl FnOnce() -> Option<Url>) {
         let number = mixed(sighting.hash);
         let Some(part) = self.parts.get(number as usize >> (32 - PARTS.ilog2())) else { return };
         if let Some(mut part) = part.try_lock() {
-            part.see(sighting, number, self.span(now));
+            part.see(sighting, number, self.span(now), url);
         }
     }
 
@@ -177,7 +185,7 @@ impl Sample {
             kept.extend(fair.map(|(hash, entry)| Kept {
                 hash: *hash,
                 requests: entry.requests(),
-                url: entry.url().map(|(host, target)| Url { host: host.into(), target: target.into() }),
+                url: entry.url.clone(),
             }));
         }
         (u64::from(left_out) + 1, kept)
@@ -248,15 +256,8 @@ mod tests {
         fn see(&self, key: u32, origin: usize, away: Option<Away>) {
             let text = format!("/obj/{key}");
             let hash = crc32fast::hash(text.as_bytes());
-            let sighting = Sighting {
-                hash,
-                key: text.as_bytes(),
-                host: "h",
-                target: text.as_bytes(),
-                origin: &self.origins[origin],
-                away,
-            };
-            self.sample.see(&sighting, self.now);
+            let sighting = Sighting { hash, key: text.as_bytes(), origin: &self.origins[origin], away };
+            self.sample.see(&sighting, self.now, || Url::of("h", text.as_bytes()));
         }
 
         fn summary(&self) -> Summary {
@@ -359,9 +360,8 @@ mod tests {
     fn a_url_that_is_very_long_is_known_by_its_hash_alone() {
         let rig = rig();
         let target = vec![b'x'; 4000];
-        let sighting =
-            Sighting { hash: 7, key: &target, host: "h", target: &target, origin: &rig.origins[0], away: None };
-        rig.sample.see(&sighting, rig.now);
+        let sighting = Sighting { hash: 7, key: &target, origin: &rig.origins[0], away: None };
+        rig.sample.see(&sighting, rig.now, || Url::of("h", &target));
         let (_, kept) = rig.sample.export(rig.now);
         assert_eq!(kept, [Kept { hash: 7, requests: 1, url: None }]);
     }

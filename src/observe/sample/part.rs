@@ -8,13 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::hot::Hot;
-use super::{Away, Sighting};
+use super::{Away, Sighting, Url};
 
 /// Keys of one part at most.
 const KEYS: usize = 1024;
-
-/// Bytes of host and target that are kept; a request with more is known by its hash alone.
-const URL: usize = 512;
 
 /// The part.
 #[derive(Debug, Default)]
@@ -31,8 +28,8 @@ pub(super) struct Part {
 /// What is known of a key.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Host and target with a zero byte between them.
-    pub(super) url: Option<Box<[u8]>>,
+    /// Of the first request for it, unless that is very long.
+    pub(super) url: Option<Url>,
     /// Its own random number.
     pub(super) number: u32,
     /// Requests in this span and in the last.
@@ -48,8 +45,8 @@ pub(super) struct Entry {
 }
 
 impl Part {
-    /// One request, in this span.
-    pub(super) fn see(&mut self, sighting: &Sighting<'_>, number: u32, span: u64) {
+    /// One request, in this span; `url` is asked when its key is new.
+    pub(super) fn see(&mut self, sighting: &Sighting<'_>, number: u32, span: u64, url: impl FnOnce() -> Option<Url>) {
         self.turn(span);
         self.requests += 1.0;
         self.hot.see(sighting.hash, sighting.key);
@@ -59,7 +56,7 @@ impl Part {
         if let Some(entry) = self.keys.get_mut(&sighting.hash) {
             return entry.see(sighting);
         }
-        self.keys.insert(sighting.hash, Entry::new(sighting, number));
+        self.keys.insert(sighting.hash, Entry::new(sighting, number, url()));
         if self.keys.len() > KEYS {
             self.left_out = self.left_out << 1 | 1;
             let left_out = self.left_out;
@@ -98,11 +95,9 @@ impl Part {
 }
 
 impl Entry {
-    fn new(sighting: &Sighting<'_>, number: u32) -> Self {
-        let (host, target) = (sighting.host.as_bytes(), sighting.target);
-        let fits = host.len() + target.len() < URL;
+    fn new(sighting: &Sighting<'_>, number: u32, url: Option<Url>) -> Self {
         Self {
-            url: fits.then(|| [host, b"\0", target].concat().into()),
+            url,
             number,
             seen: [1, 0],
             before: None,
@@ -129,12 +124,5 @@ impl Entry {
     /// Did the last change move it? Nothing is known of a key that was not seen before it and since.
     pub(super) fn moved(&self) -> Option<bool> {
         self.before.as_ref().filter(|_| self.since_change).map(|before| **before != *self.origin)
-    }
-
-    /// Host and target.
-    pub(super) fn url(&self) -> Option<(&[u8], &[u8])> {
-        let url = self.url.as_deref()?;
-        let end = memchr::memchr(0, url)?;
-        Some((&url[..end], &url[end + 1..]))
     }
 }
