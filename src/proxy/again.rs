@@ -17,6 +17,7 @@ use super::Gateway;
 use super::ctx::{Attempt, Body, Ctx, Running};
 use super::forward::{has_untried, next_untried};
 use super::watchdog::Late;
+use super::wire::Fault;
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick};
@@ -69,6 +70,9 @@ impl Gateway {
         } else {
             classify(&error, Stage::Connected { reused, answer: running.answer, watchdog: late.is_some() })
         };
+        // The connection may know better why nothing more came from its client.
+        let fault = ctx.wire.as_ref().and_then(|wire| wire.fault()).filter(|_| class == Class::ClientGone);
+        let class = fault.map_or(class, Fault::class);
         if class == Class::Stale {
             running.lease.origin().hide_idle(self.shard);
         }
