@@ -25,21 +25,29 @@ pub(crate) fn h2c(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
 
 /// Sends so many bytes of the pattern; `sent` counts along.
 pub(crate) fn h2c_upload(to: SocketAddr, target: &str, size: u64, sent: &AtomicU64) -> Answer {
-    within(PATIENCE * 6, async {
-        let head = head(&Ask::new("PUT", target));
-        let (answer, mut body) = connect(to).await.ready().await.unwrap().send_request(head, false).unwrap();
-        let mut pattern = Pattern::new();
-        let mut left = size;
-        while left > 0 {
-            let room = room(&mut body).await.unwrap();
-            let piece = Bytes::copy_from_slice(pattern.piece(left.min(room)));
-            left -= piece.len() as u64;
-            sent.fetch_add(piece.len() as u64, Relaxed);
-            body.send_data(piece, false).unwrap();
-        }
-        body.send_data(Bytes::new(), true).unwrap();
-        whole(answer.await.unwrap()).await.unwrap()
-    })
+    within(PATIENCE * 6, upload(to, target, size, (u64::MAX, Duration::ZERO), sent))
+}
+
+/// Sends so many bytes of the pattern, each piece of at most `piece` bytes after a pause.
+pub(crate) fn h2c_slow_upload(to: SocketAddr, target: &str, size: u64, piece: u64, pause: Duration) -> Answer {
+    within(PATIENCE * 6, upload(to, target, size, (piece, pause), &AtomicU64::new(0)))
+}
+
+async fn upload(to: SocketAddr, target: &str, size: u64, (most, pause): (u64, Duration), sent: &AtomicU64) -> Answer {
+    let head = head(&Ask::new("PUT", target));
+    let (answer, mut body) = connect(to).await.ready().await.unwrap().send_request(head, false).unwrap();
+    let mut pattern = Pattern::new();
+    let mut left = size;
+    while left > 0 {
+        tokio::time::sleep(pause).await;
+        let room = room(&mut body).await.unwrap().min(most);
+        let piece = Bytes::copy_from_slice(pattern.piece(left.min(room)));
+        left -= piece.len() as u64;
+        sent.fetch_add(piece.len() as u64, Relaxed);
+        body.send_data(piece, false).unwrap();
+    }
+    body.send_data(Bytes::new(), true).unwrap();
+    whole(answer.await.unwrap()).await.unwrap()
 }
 
 /// How much of a body the other side takes now: waits until there is any room, of which only more is told.
