@@ -147,7 +147,7 @@ impl Gateway {
         let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
         let age = || established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
         let took = established.and_then(|timing| timing.establishment_duration);
-        let served = if h2 { 0 } else { self.connections.count(held.fd, held.reused) };
+        let served = self.connections.count(held.fd, held.reused);
         let last =
             limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age() >= most);
         let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
@@ -160,6 +160,11 @@ impl Gateway {
             running.lease.origin().connection_has(running.connection, held.fd);
         }
         running.last_on_connection = last && !h2;
+        // An HTTP/2 connection has other requests on it: it is passed over from now on, and ends when it is idle.
+        let origin = running.lease.origin();
+        if last && h2 && held.peer.group_key == origin.connection_group(self.shard) {
+            origin.hide_idle(self.shard);
+        }
         if !shared {
             running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));
             owe(ctx, now);

@@ -6,9 +6,14 @@ use std::os::unix::net::UnixListener;
 use crate::rig::{self, Gateway, Origin, keys};
 
 fn one(connections: &str) -> (Origin, Gateway) {
+    speaking("http1", connections)
+}
+
+fn speaking(protocol: &str, connections: &str) -> (Origin, Gateway) {
     let a = rig::origin("a");
     let text = format!(
-        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {{ probe: off }}, connections: {{ {connections} }}, origins: $origins }} }}\n"
+        "pools: {{ p: {{ protocol: {protocol}, balance: {{ key: \"{{path}}\" }}, health: {{ probe: off }}, \
+         connections: {{ {connections} }}, origins: $origins }} }}\n"
     );
     let gateway = rig::gateway(&text).process("threads", "1").origins([&a]).start();
     (a, gateway)
@@ -30,9 +35,11 @@ fn a_connection_is_kept_and_used_again() {
 
 #[test]
 fn a_connection_serves_so_many_requests_at_most() {
-    let (a, gateway) = one("max_requests: 10");
-    keys(50).iter().for_each(|key| assert_eq!(gateway.get(key).status, 200));
-    assert_eq!(served(&a), [10; 5]);
+    for protocol in ["http1", "h2c"] {
+        let (a, gateway) = speaking(protocol, "max_requests: 10");
+        keys(50).iter().for_each(|key| assert_eq!(gateway.get(key).status, 200));
+        assert_eq!(served(&a), [10; 5], "{protocol}");
+    }
 }
 
 #[test]
@@ -46,13 +53,15 @@ fn an_idle_connection_is_given_up_in_time() {
 
 #[test]
 fn an_old_connection_takes_no_further_request() {
-    let (a, gateway) = one("max_age: 200ms");
-    let start = std::time::Instant::now();
-    while start.elapsed() < std::time::Duration::from_millis(900) {
-        assert_eq!(gateway.get("/x").status, 200);
+    for protocol in ["http1", "h2c"] {
+        let (a, gateway) = speaking(protocol, "max_age: 200ms");
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(900) {
+            assert_eq!(gateway.get("/x").status, 200);
+        }
+        assert!(served(&a).len() >= 3, "{protocol}: {:?}", served(&a));
+        assert!(served(&a).iter().any(|requests| *requests > 1), "{protocol}: {:?}", served(&a));
     }
-    assert!(served(&a).len() >= 3, "{:?}", served(&a));
-    assert!(served(&a).iter().any(|requests| *requests > 1), "{:?}", served(&a));
 }
 
 #[test]
