@@ -118,14 +118,19 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Takes the admin address and the control socket; who asks has to wait until [`Bound::serve`].
-    pub fn new(settings: &Settings) -> Result<Self, StartError> {
+    /// Takes the admin address, unless a socket that listens there was `handed` over, and the control socket; who asks has
+    /// to wait until [`Bound::serve`].
+    pub fn new(settings: &Settings, handed: Option<TcpListener>) -> Result<Self, StartError> {
         let local = match &settings.socket {
             SocketPlace::Off => None,
             SocketPlace::At(path) => Some(Claim::new(path)?),
             SocketPlace::Default => at_default_path()?,
         };
-        Ok(Self { network: settings.address.map(listen).transpose()?, local })
+        let network = match handed {
+            Some(listener) => Some(listener),
+            None => settings.address.map(listen).transpose()?,
+        };
+        Ok(Self { network, local })
     }
 
     /// The admin address, its port known.
@@ -226,7 +231,7 @@ mod tests {
     fn start(folder: &tempfile::TempDir) -> (Admin, SocketAddr, PathBuf) {
         let path = folder.path().join("control.sock");
         let settings = Settings { address: Some(([127, 0, 0, 1], 0).into()), socket: SocketPlace::At(path.clone()) };
-        let bound = Bound::new(&settings).unwrap();
+        let bound = Bound::new(&settings, None).unwrap();
         let address = bound.address().unwrap();
         (bound.serve(gateway()).unwrap(), address, path)
     }
@@ -317,7 +322,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let settings = Settings { address: Some(address), socket: SocketPlace::Off };
-        let error = Bound::new(&settings).unwrap_err().to_string();
+        let error = Bound::new(&settings, None).unwrap_err().to_string();
         assert!(error.starts_with(&format!("admin address {address}: ")), "{error}");
     }
 }

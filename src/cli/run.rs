@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::take;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ use crate::lifecycle::reload::{self, Texts};
 use crate::lifecycle::resolving::resolve_names;
 use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::watch::{self, Look};
-use crate::lifecycle::{self, By, Leave, Ledger, Readiness, Reloads, probing};
-use crate::listeners::{self, Bound, Connections, Drain, Hooks, Listeners};
+use crate::lifecycle::{self, By, Leave, Ledger, Manager, Readiness, Reloads, probing};
+use crate::listeners::{self, Bound, Connections, Drain, Handed, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::observe::{self, Metrics};
 use crate::proxy::wire::Limits;
@@ -65,6 +66,8 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        // before anything is opened: a number may only mean what it meant when the process began
+        let handed = Handed::new(lifecycle::activated()?)?;
         let start = if self.listen.is_empty() {
             Start::with_file(self.file.path(), self.state, self.strict)?
         } else {
@@ -72,7 +75,11 @@ impl Run {
         };
         let leaving = Leaving::default();
         let hear = |wishes| signals::hear(wishes, leaving.clone());
-        Start { watch: self.watch, ..start }.serve(&leaving, hear, |_| {})?;
+        Start { watch: self.watch, handed, manager: Manager::of_environment(), ..start }.serve(
+            &leaving,
+            hear,
+            |_| {},
+        )?;
         Ok(Exit::Done)
     }
 
@@ -101,6 +108,9 @@ struct Start {
     /// How the file was when it was read.
     look: Option<Look>,
     watch: bool,
+    /// Sockets that listen already.
+    handed: Handed,
+    manager: Manager,
     store: Arc<Store>,
     ledger: Arc<Ledger>,
     metrics: Metrics,
@@ -146,24 +156,24 @@ impl Start {
         let snapshot = compiled.read_from(&loaded);
         let ledger = Arc::new(Ledger::new(&snapshot, refused, SystemTime::now()));
         let (process, store) = (loaded.config.process, Arc::new(Store::new(snapshot)));
-        Self { process, texts, look: None, watch: false, store, ledger, metrics, started }
+        let (handed, manager) = (Handed::default(), Manager::default());
+        Self { process, texts, look: None, watch: false, handed, manager, store, ledger, metrics, started }
     }
 
     /// Serves until `leaving` is told; `announce` learns where, when all is open.
     fn serve(
-        self,
+        mut self,
         leaving: &Leaving,
         hear: impl FnOnce(signals::Wishes) -> io::Result<()>,
         announce: impl FnOnce(Places),
     ) -> anyhow::Result<()> {
         let descriptors = lifecycle::raise();
-        let bound = listeners::bind(&self.process.listeners)?;
-        let admin = admin::Bound::new(&admin::Settings::of(&self.process))?;
+        let (bound, admin) = open(&self.process, take(&mut self.handed))?;
         let shards = self.shards();
         let log = Arc::new(self.access_log(shards)?);
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
-        let (drain, readiness) = (Drain::default(), Arc::new(Readiness::default()));
-        let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes());
+        let (drain, readiness) = (Drain::default(), Arc::new(Readiness::told_to(take(&mut self.manager))));
+        let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes(readiness.clone()));
         let places = Places::of(&bound, &admin);
         let asked = self.asked(&readiness, (&reloads, leaving), &prober);
         let admin = Arc::new(Mutex::new(Some(admin.serve(asked)?)));
@@ -247,6 +257,15 @@ impl Start {
         let format = Format::compile(format).map_err(|invalid| anyhow!("process.access_log.format: {invalid}"))?;
         Ok(AccessLog::open(path, &format, shards, &self.metrics)?)
     }
+}
+
+/// Opens what clients and the admin address are served at, or takes what was handed over for it.
+fn open(process: &Process, handed: Handed) -> anyhow::Result<(Vec<Bound>, admin::Bound)> {
+    let settings = admin::Settings::of(process);
+    let addresses = process.listeners.iter().map(|listener| listener.address).chain(settings.address);
+    let mut handed = handed.claim(&addresses.collect::<Vec<_>>());
+    let of_admin = settings.address.and_then(|_| handed.pop().flatten());
+    Ok((listeners::bind(&process.listeners, handed)?, admin::Bound::new(&settings, of_admin)?))
 }
 
 /// What signals set off.

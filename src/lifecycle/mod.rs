@@ -3,14 +3,17 @@
 //! Signals become wishes ([`signals`]), wishes to reload are granted one at a time by the one task that writes snapshots
 //! ([`reload`]), and the wish to leave ends [`serve`] once everybody has gone or had their time ([`Leave`]).
 
+mod activation;
 mod confirm;
 mod descriptors;
 mod difference;
 mod history;
+mod inherited;
 pub mod kept;
 mod leave;
 mod ledger;
 mod movement;
+mod notify;
 mod outcome;
 mod pending;
 pub mod probing;
@@ -22,10 +25,12 @@ pub mod signals;
 pub mod watch;
 mod wish;
 
+pub use activation::{ActivationError, activated};
 pub use descriptors::{max_connections, raise};
 pub use leave::Leave;
 pub use ledger::{ConfirmStatus, Ledger, TextStatus};
 pub use movement::{Guarded, Movement, OriginEdit, PairMoved, ShareMoved, StepThatPasses};
+pub use notify::Manager;
 pub use outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;
 pub use server::{Work, serve};

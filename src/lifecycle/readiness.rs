@@ -1,9 +1,11 @@
-//! Is the process ready for requests? What `/readyz` says, and how long ago somebody asked.
+//! Is the process ready for requests? What `/readyz` says and the service manager is told, and how long ago somebody asked.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::notify::Manager;
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
@@ -17,24 +19,48 @@ pub struct Readiness {
     /// Milliseconds from `born` to the latest question, plus one; 0 while nobody asked.
     asked: AtomicU64,
     born: Instant,
+    manager: Manager,
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self { state: AtomicU8::new(STARTING), asked: AtomicU64::new(0), born: Instant::now() }
+        Self::told_to(Manager::default())
     }
 }
 
 impl Readiness {
+    /// Starting; `manager` is told of every change.
+    pub fn told_to(manager: Manager) -> Self {
+        Self { state: AtomicU8::new(STARTING), asked: AtomicU64::new(0), born: Instant::now(), manager }
+    }
+
     /// The first round of probes is over, or took too long.
     pub fn begin(&self) {
         // one that is leaving does not come back
-        let _ = self.state.compare_exchange(STARTING, READY, Relaxed, Relaxed);
+        if self.state.compare_exchange(STARTING, READY, Relaxed, Relaxed).is_ok() {
+            self.manager.ready("serving");
+        }
     }
 
     /// From now on nobody should send anything new.
     pub fn end(&self) {
-        self.state.store(LEAVING, Relaxed);
+        if self.state.swap(LEAVING, Relaxed) != LEAVING {
+            self.manager.stopping();
+        }
+    }
+
+    /// A reload begins: requests are as welcome as before.
+    pub(super) fn reloading(&self) {
+        if self.state.load(Relaxed) == READY {
+            self.manager.reloading();
+        }
+    }
+
+    /// It ended so.
+    pub(super) fn reloaded(&self, how: &str) {
+        if self.state.load(Relaxed) == READY {
+            self.manager.ready(&format!("serving; last reload: {how}"));
+        }
     }
 
     /// What a balancer is told; that it asked is remembered.

@@ -86,6 +86,7 @@ impl Reloader {
             match inbox.next(self.pending.as_ref().map(|_| LOOK)) {
                 Next::Grant(wishes) => {
                     for wish in wishes {
+                        wish.begin();
                         let ended = self.grant(wish.wish);
                         wish.answer(&ended);
                     }

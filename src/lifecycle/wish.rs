@@ -2,14 +2,16 @@
 //!
 //! Wishes wait in one line. Equal reloads that come while it works are granted together by one more, which reads the
 //! newest file, and so are origins that were found; all else is granted one after the other, in the order in which it
-//! came.
+//! came. The service manager, who waits for a reload it asked for, hears when one begins and how it ended.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::outcome::{By, ReloadAsk, ReloadOutcome};
+use super::readiness::Readiness;
 
 /// What may be asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +34,10 @@ pub struct Reloads(mpsc::Sender<Sent>);
 
 /// Where they arrive.
 #[derive(Debug)]
-pub struct Inbox(mpsc::Receiver<Sent>);
+pub struct Inbox {
+    sent: mpsc::Receiver<Sent>,
+    told: Arc<Readiness>,
+}
 
 #[derive(Debug)]
 struct Sent {
@@ -40,10 +45,10 @@ struct Sent {
     answer: Option<oneshot::Sender<ReloadOutcome>>,
 }
 
-/// A pair of both ends.
-pub fn wishes() -> (Reloads, Inbox) {
-    let (send, receive) = mpsc::channel();
-    (Reloads(send), Inbox(receive))
+/// A pair of both ends; `told` hears of reloads.
+pub fn wishes(told: Arc<Readiness>) -> (Reloads, Inbox) {
+    let (send, sent) = mpsc::channel();
+    (Reloads(send), Inbox { sent, told })
 }
 
 impl Reloads {
@@ -79,6 +84,7 @@ impl Reloads {
 #[derive(Debug)]
 pub(super) struct Together {
     pub(super) wish: Wish,
+    told: Arc<Readiness>,
     answers: Vec<oneshot::Sender<ReloadOutcome>>,
 }
 
@@ -94,8 +100,18 @@ pub(super) enum Next {
 }
 
 impl Together {
+    /// It is granted now.
+    pub(super) fn begin(&self) {
+        if matches!(self.wish, Wish::Reload(_)) {
+            self.told.reloading();
+        }
+    }
+
     /// Tells whoever waits how it ended.
     pub(super) fn answer(self, ended: &ReloadOutcome) {
+        if matches!(self.wish, Wish::Reload(_)) {
+            self.told.reloaded(ended.word());
+        }
         // whoever does not wait any more is not told
         self.answers.into_iter().for_each(|answer| drop(answer.send(ended.clone())));
     }
@@ -105,29 +121,32 @@ impl Inbox {
     /// Waits for wishes, at most this long.
     pub(super) fn next(&self, patience: Option<Duration>) -> Next {
         let first = match patience {
-            Some(patience) => self.0.recv_timeout(patience),
-            None => self.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(patience) => self.sent.recv_timeout(patience),
+            None => self.sent.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match first {
-            Ok(first) => Next::Grant(together(std::iter::once(first).chain(self.0.try_iter()))),
+            Ok(first) => Next::Grant(self.together(std::iter::once(first).chain(self.sent.try_iter()))),
             Err(RecvTimeoutError::Timeout) => Next::Look,
             Err(RecvTimeoutError::Disconnected) => Next::End,
         }
     }
-}
 
-/// Equal ones of the wishes that take whatever is newest as one, as long as nothing else comes between them.
-fn together(all: impl Iterator<Item = Sent>) -> Vec<Together> {
-    let mut found: Vec<Together> = Vec::new();
-    for Sent { wish, answer } in all {
-        let takes_the_newest = |one: &Together| matches!(one.wish, Wish::Reload(_) | Wish::Found);
-        let since = found.iter().rposition(|one| !takes_the_newest(one)).map_or(0, |other| other + 1);
-        match found.iter_mut().skip(since).find(|one| one.wish == wish) {
-            Some(alike) => alike.answers.extend(answer),
-            None => found.push(Together { wish, answers: answer.into_iter().collect() }),
+    /// Equal ones of the wishes that take whatever is newest as one, as long as nothing else comes between them.
+    fn together(&self, all: impl Iterator<Item = Sent>) -> Vec<Together> {
+        let mut found: Vec<Together> = Vec::new();
+        for Sent { wish, answer } in all {
+            let takes_the_newest = |one: &Together| matches!(one.wish, Wish::Reload(_) | Wish::Found);
+            let since = found.iter().rposition(|one| !takes_the_newest(one)).map_or(0, |other| other + 1);
+            match found.iter_mut().skip(since).find(|one| one.wish == wish) {
+                Some(alike) => alike.answers.extend(answer),
+                None => {
+                    let (told, answers) = (self.told.clone(), answer.into_iter().collect());
+                    found.push(Together { wish, told, answers });
+                }
+            }
         }
+        found
     }
-    found
 }
 
 #[cfg(test)]
@@ -140,7 +159,7 @@ mod tests {
 
     /// Sends these and says what becomes of them.
     fn sent(wishes: &[Wish]) -> Vec<(Wish, usize)> {
-        let (reloads, inbox) = super::wishes();
+        let (reloads, inbox) = super::wishes(Arc::default());
         let send = |wish: &Wish| {
             let (answer, ended) = oneshot::channel();
             reloads.0.send(Sent { wish: *wish, answer: Some(answer) }).unwrap();
@@ -171,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_trigger_is_no_command() {
-        let (reloads, inbox) = wishes();
+        let (reloads, inbox) = wishes(Arc::default());
         reloads.trigger(By::Signal);
         let Next::Grant(granted) = inbox.next(None) else { panic!("nothing came") };
         assert!(matches!(granted[0].wish, Wish::Reload(ReloadAsk { by: By::Signal, .. })), "{granted:?}");
@@ -179,7 +198,7 @@ mod tests {
 
     #[test]
     fn without_wishes_it_is_time_to_look_and_then_the_end() {
-        let (reloads, inbox) = wishes();
+        let (reloads, inbox) = wishes(Arc::default());
         assert!(matches!(inbox.next(Some(Duration::ZERO)), Next::Look));
         drop(reloads);
         assert!(matches!(inbox.next(None), Next::End));
@@ -187,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_who_asks_when_all_is_over_is_told_so() {
-        let (reloads, inbox) = wishes();
+        let (reloads, inbox) = wishes(Arc::default());
         drop(inbox);
         assert_eq!(reloads.grant(KEEP).await.word(), "failed");
     }

@@ -1,6 +1,7 @@
 //! Which sockets do we listen on? Bound before anything is announced, so that a taken address is an error of the start.
 
 use std::io;
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 
@@ -36,17 +37,18 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Binds all `listeners`, or none.
+/// Binds all `listeners`, or none. `handed`: in their order, the sockets that listen for them already.
 ///
 /// # Errors
 /// The first address that cannot be bound.
-pub fn bind(listeners: &[Listener]) -> Result<Vec<Bound>, BindError> {
-    let one = |listener: &Listener| {
-        let socket = open(listener.address, only_v6(listener.address, listeners))
-            .map_err(|e| BindError { address: listener.address, source: e.into() })?;
+pub fn bind(listeners: &[Listener], handed: Vec<Option<TcpListener>>) -> Result<Vec<Bound>, BindError> {
+    let one = |(listener, handed): (&Listener, Option<TcpListener>)| {
+        let bind = || open(listener.address, only_v6(listener.address, listeners));
+        let socket = handed.map_or_else(bind, Ok);
+        let socket = socket.map_err(|e| BindError { address: listener.address, source: e.into() })?;
         Ok(Bound { socket, address: listener.address, h2c: listener.h2c })
     };
-    listeners.iter().map(one).collect()
+    listeners.iter().zip(handed.into_iter().chain(iter::repeat_with(|| None))).map(one).collect()
 }
 
 /// `[::]` takes IPv4 clients too, unless a listener of its own has that port.
@@ -78,20 +80,30 @@ mod tests {
 
     #[test]
     fn a_taken_address_is_named() {
-        let first = bind(&[listener("127.0.0.1:0")]).unwrap();
+        let first = bind(&[listener("127.0.0.1:0")], Vec::new()).unwrap();
         let taken = first[0].local().unwrap();
-        let error = bind(&[listener(&taken.to_string())]).unwrap_err();
+        let error = bind(&[listener(&taken.to_string())], Vec::new()).unwrap_err();
         assert!(error.to_string().starts_with(&format!("cannot listen on {taken}: ")), "{error}");
     }
 
     #[test]
+    fn what_was_handed_over_is_not_bound_again() {
+        let handed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = handed.local_addr().unwrap();
+        let all = [listener("127.0.0.1:0"), listener(&address.to_string())];
+        let bound = bind(&all, vec![None, Some(handed)]).unwrap();
+        assert_eq!(bound[1].local().unwrap(), address);
+        assert_ne!(bound[0].local().unwrap(), address);
+    }
+
+    #[test]
     fn v4_and_v6_may_have_a_port_each() {
-        let v4 = bind(&[listener("0.0.0.0:0")]).unwrap();
+        let v4 = bind(&[listener("0.0.0.0:0")], Vec::new()).unwrap();
         let port = v4[0].local().unwrap().port();
         drop(v4);
         let both = [listener(&format!("[::]:{port}")), listener(&format!("0.0.0.0:{port}"))];
         // the port may be taken by somebody else meanwhile, but then not with one of the two alone
-        match bind(&both) {
+        match bind(&both, Vec::new()) {
             Ok(bound) => assert_eq!(bound.len(), 2),
             Err(error) => assert_eq!(error.address, both[0].address, "{error}"),
         }

@@ -1,7 +1,8 @@
 //! Sockets to clients: accepted, dealt to shards, parked between requests.
 //!
-//! [`bind()`] opens the sockets, [`Listeners::start`] the shards; as a Pingora service it then accepts until the
-//! [`Drain`] begins. Everything a client may cost is bounded here or in `proxy`: connections, time, bytes.
+//! [`bind()`] opens the sockets, or takes those that were [handed over](Handed), [`Listeners::start`] the shards; as a
+//! Pingora service it then accepts until the [`Drain`] begins. Everything a client may cost is bounded here or in `proxy`:
+//! connections, time, bytes.
 
 mod accept;
 mod alarm;
@@ -9,6 +10,7 @@ mod bind;
 mod connection;
 mod connections;
 mod drain;
+mod handed;
 mod keepalive;
 mod outbox;
 mod pipelined;
@@ -27,6 +29,7 @@ use tokio::net::TcpListener;
 pub use bind::{BindError, Bound, bind};
 pub use connections::Connections;
 pub use drain::Drain;
+pub use handed::{Handed, HandedError, Unfit};
 pub use shard::Hooks;
 
 use crate::observe::Metrics;
@@ -181,7 +184,7 @@ mod tests {
 
     impl Gate {
         fn with(limits: Limits, max_connections: usize) -> Self {
-            let bound = bind(&[Listener { address: ([127, 0, 0, 1], 0).into(), h2c: true }]).unwrap();
+            let bound = bind(&[Listener { address: ([127, 0, 0, 1], 0).into(), h2c: true }], Vec::new()).unwrap();
             let address = bound[0].local().unwrap();
             let (connections, drain) = (Connections::new(max_connections), Drain::default());
             let metrics = Metrics::new().unwrap();

@@ -46,6 +46,7 @@ mod replacing;
 mod requests_on_the_wire;
 mod rig;
 mod ring_of_nginx;
+mod service_manager;
 mod signals;
 mod slow_clients;
 mod streaming;

@@ -6,6 +6,7 @@
 //! `$dir` for the folder of this gateway.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use super::footprint::Footprint;
 use super::metrics::Metrics;
 use super::origin::Origin;
 use super::process::Process;
+use super::way::Way;
 use super::{PATIENCE, eventually, ports, within};
 
 /// A gateway to be started.
@@ -31,6 +33,8 @@ pub(crate) struct Setup {
     listeners: Vec<String>,
     /// Further arguments of `run`.
     arguments: Vec<String>,
+    environment: Vec<(String, OsString)>,
+    way: Way,
 }
 
 /// A running gateway.
@@ -40,6 +44,8 @@ pub(crate) struct Gateway {
     pub(crate) listeners: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     process: Process,
+    /// The first listener's socket, if it was opened before the process.
+    socket: Option<TcpListener>,
     folder: TempDir,
 }
 
@@ -52,6 +58,8 @@ pub(crate) fn gateway(text: &str) -> Setup {
         process: process.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         listeners: vec![String::new()],
         arguments: Vec::new(),
+        environment: Vec::new(),
+        way: Way::Plain,
     }
 }
 
@@ -88,6 +96,18 @@ impl Setup {
         self
     }
 
+    /// Sets a variable of its environment.
+    pub(crate) fn environment(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Not started by the test itself.
+    pub(crate) fn started_by(mut self, way: Way) -> Self {
+        self.way = way;
+        self
+    }
+
     /// Starts it and waits until it is ready.
     pub(crate) fn start(self) -> Gateway {
         self.run(|_| (), |_| ()).0
@@ -113,9 +133,10 @@ impl Setup {
             let admin = addresses.pop().unwrap();
             setup.write(folder.path(), &addresses, admin);
             first(folder.path());
+            let socket = (setup.way == Way::Activated).then(|| reserved.swap_remove(0));
             reserved.clear();
-            let process = setup.launch(folder.path());
-            let mut gateway = Gateway { setup, listeners: addresses, admin, process, folder };
+            let process = setup.launch(folder.path(), socket.as_ref());
+            let mut gateway = Gateway { setup, listeners: addresses, admin, process, socket, folder };
             let found = then(gateway.address());
             if gateway.becomes_ready() {
                 return (gateway, found);
@@ -125,8 +146,9 @@ impl Setup {
         panic!("ten times somebody else took the port")
     }
 
-    fn launch(&self, folder: &Path) -> Process {
-        let mut command = program(folder, &["run"]);
+    fn launch(&self, folder: &Path, socket: Option<&TcpListener>) -> Process {
+        let mut command = program(self.way.command(socket), folder, &["run"]);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let output = folder.join("output");
         let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
         command.args(&self.arguments).stdout(file);
@@ -170,8 +192,7 @@ impl Setup {
     }
 }
 
-fn program(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_moorgate"));
+fn program(mut command: Command, folder: &Path, arguments: &[&str]) -> Command {
     let (name, rest) = arguments.split_first().unwrap();
     command.arg(name).arg("--config").arg(folder.join("moorgate.yaml")).args(rest);
     command
@@ -192,11 +213,16 @@ impl Gateway {
         state == Some(true)
     }
 
+    /// Kills it at once.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Kills it and starts it anew: the same file and folder, the same addresses.
     pub(crate) fn start_again(&mut self) {
-        self.process.kill();
+        self.kill();
         eventually("its ports are free again", || {
-            self.process = self.setup.launch(self.folder.path());
+            self.process = self.setup.launch(self.folder.path(), self.socket.as_ref());
             self.becomes_ready().then_some(())
         });
     }
@@ -304,7 +330,7 @@ impl Gateway {
 
     /// Runs a command of the same binary with this gateway's file.
     pub(crate) fn command(&self, arguments: &[&str]) -> Output {
-        program(self.folder.path(), arguments).output().unwrap()
+        program(Way::Plain.command(None), self.folder.path(), arguments).output().unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -27,6 +27,7 @@ mod rules;
 #[path = "../../origin/script.rs"]
 mod script;
 mod stream;
+mod way;
 
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,7 @@ pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Rule, Step};
 pub(crate) use stream::{Framed, download, upload};
+pub(crate) use way::{Way, activated};
 
 /// How long anything may take that has to happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
