@@ -7,6 +7,7 @@ mod activation;
 mod confirm;
 mod descriptors;
 mod difference;
+pub mod handoff;
 mod history;
 mod inherited;
 pub mod kept;
