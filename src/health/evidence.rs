@@ -101,6 +101,11 @@ impl Fault {
         matches!(self, Self::Status(_) | Self::Body)
     }
 
+    /// Did it take all the time that there was?
+    pub const fn waited(self) -> bool {
+        matches!(self, Self::ConnectTimeout | Self::Timeout)
+    }
+
     /// Was there a connection?
     pub const fn connected(self) -> bool {
         !matches!(self, Self::Refused | Self::Unreachable | Self::ConnectTimeout)

@@ -5,8 +5,9 @@
 //! cases give the same rulings in whatever order evidence came. Judged anew at every change, so whoever was ejected
 //! softly comes back as kept when hard evidence uses the limit up.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::span::{Span, Spans};
 use super::{Policy, Verdict};
 
 /// What one origin's own evidence says.
@@ -26,15 +27,25 @@ pub struct Case {
     pub out: bool,
     /// It is due out.
     pub due: Option<Due>,
-    /// Requests hang there since ten seconds.
-    pub hangs: bool,
+    /// Requests hang there since ten seconds: when the last of them timed out.
+    pub hangs: Option<Instant>,
+    /// Its latest run of bad probes, if it counts: from the first of them to when the last was asked for.
+    pub failed: Option<Span>,
     /// Its latest probe passed.
     pub passes: bool,
-    /// So did every probe of the last ten seconds.
+    /// The run of good probes that it belongs to, if that counts.
+    pub passed: Option<Span>,
+    /// Every probe of the last ten seconds passed.
     pub passes_long: bool,
     /// It answered a request within the last ten seconds.
     pub answers: bool,
+    /// Since when it answers without a long gap, if it does still.
+    pub answers_since: Option<Instant>,
 }
+
+/// Who was awake for so long before a request to another timed out would have seen that one answer as well: all that
+/// pause in step answer again within less of each other.
+const BESIDE: Duration = Duration::from_millis(2500);
 
 /// Why it is due.
 #[derive(Debug, Clone, Copy)]
@@ -102,23 +113,39 @@ impl Case {
     }
 }
 
-/// How many of the pool vouch for the rest: evidence against one counts only beside another that does well.
+/// What in the pool vouches for the rest: evidence against one counts only beside another that did well meanwhile.
 struct Others {
-    passing_long: usize,
     answering: usize,
+    /// The first since when one answers that does so still.
+    answering_since: Option<Instant>,
+    /// Runs of good probes of ten seconds or more.
+    passing_long: Spans,
 }
 
 impl Others {
     fn count(cases: &[Case]) -> Self {
-        let proven = || cases.iter().filter(|case| case.proven);
+        let vouching = || cases.iter().filter(|case| case.proven && case.vouches());
+        let is_quiet = |case: &Case| case.due.is_some_and(|due| due.quiet);
+        // Nobody asks for them otherwise.
+        let asked = cases.iter().any(is_quiet);
+        let long = cases.iter().filter(|case| asked && case.proven && case.passes_long);
         Self {
-            passing_long: proven().filter(|case| case.passes_long).count(),
-            answering: proven().filter(|case| case.vouches()).count(),
+            answering: vouching().count(),
+            answering_since: vouching().filter_map(|case| case.answers_since).min(),
+            passing_long: long.filter_map(|case| case.passed).collect(),
         }
     }
 
-    fn passes_long(&self, but: &Case) -> bool {
-        self.passing_long > usize::from(but.proven && but.passes_long)
+    /// Did another pass all its probes for ten seconds, while this one failed its own?
+    fn passed_beside(&self, case: &Case) -> bool {
+        case.failed.is_some_and(|failed| self.passing_long.meeting(&failed) > 0)
+    }
+
+    /// Did another answer for a while before the last request to this one timed out, and does it still? It was silent
+    /// for ten seconds itself, so that it is not the one that did.
+    fn answered_beside(&self, case: &Case) -> bool {
+        let pair = self.answering_since.zip(case.hangs);
+        pair.is_some_and(|(since, timed_out)| timed_out.saturating_duration_since(since) >= BESIDE)
     }
 
     fn answers(&self, but: &Case) -> bool {
@@ -134,8 +161,10 @@ struct Bench {
     out: usize,
     out_weight: u64,
     serving: usize,
-    /// Of those serving, the ones whose latest probe passed.
+    /// Of those serving, the ones whose latest probe passed,
     passing: usize,
+    /// and their runs of good ones.
+    passed: Spans,
 }
 
 impl Bench {
@@ -147,9 +176,9 @@ impl Bench {
             return ruling;
         }
         let http = policy.probing.is_some_and(|probing| probing.http);
-        ruling.hangs = case.hangs && others.answers(case);
+        ruling.hangs = others.answered_beside(case);
         let hung = ruling.hangs || case.due.is_some_and(|due| due.hung);
-        ruling.silent = case.due.is_some_and(|due| due.quiet) && others.passes_long(case);
+        ruling.silent = case.due.is_some_and(|due| due.quiet) && others.passed_beside(case);
         let refused = case.due.is_some_and(|due| due.refused);
         let hard = refused || ruling.silent || (hung && http && others.answers(case));
         if hard || !case.known {
@@ -185,6 +214,7 @@ impl Bench {
         }
         self.serving -= 1;
         self.passing -= usize::from(case.passes);
+        case.passed.iter().for_each(|run| self.passed.remove(run));
         if case.backup {
             self.members -= 1;
             self.weight -= u64::from(case.weight);
@@ -199,10 +229,15 @@ impl Bench {
     fn soft(&mut self, cases: &[Case], rulings: &mut [Ruling], policy: &Policy) {
         let kept = |at: &usize| rulings.get(*at).is_some_and(|ruling| ruling.verdict == Verdict::Kept);
         let mut due: Vec<usize> = (0..cases.len()).filter(kept).collect();
+        if due.is_empty() {
+            return;
+        }
+        let serves = |(case, ruling): &(&Case, &Ruling)| !case.outside && ruling.verdict.usable() && case.counts();
+        self.passed = cases.iter().zip(&*rulings).filter(serves).filter_map(|(case, _)| case.passed).collect();
         due.sort_by_key(|at| cases.get(*at).map(|case| (!case.backup, !case.out, case.due.map(|due| due.since))));
         for at in due {
             if let (Some(case), Some(ruling)) = (cases.get(at), rulings.get_mut(at))
-                && self.may_go(case, policy)
+                && self.may_go(case, ruling, policy)
             {
                 ruling.verdict = Verdict::Down;
                 self.dismiss(case);
@@ -210,13 +245,24 @@ impl Bench {
         }
     }
 
-    fn may_go(&self, case: &Case, policy: &Policy) -> bool {
+    fn may_go(&self, case: &Case, ruling: &Ruling, policy: &Policy) -> bool {
         let others = self.serving.saturating_sub(usize::from(case.counts()));
-        let passing = self.passing.saturating_sub(usize::from(case.passes));
-        let vouched = passing * 2 >= others;
+        let by_probes = !ruling.hangs && case.due.is_some_and(|due| !due.hung);
+        let vouched = self.passing_beside(case, by_probes) * 2 >= others;
         let by_count = self.out < policy.spare_of(self.members);
         let by_weight = (self.out_weight + u64::from(case.weight)) as f64 <= policy.spare_weight(self.weight);
         others > 0 && vouched && (case.backup || by_count && by_weight)
+    }
+
+    /// How many others passed their latest probe? If it is `by_probes` that it is due, while it failed its own: what was
+    /// seen of them at another time says nothing, as when all pause and one is found well before the rest. Who is out
+    /// already was judged once.
+    fn passing_beside(&self, case: &Case, by_probes: bool) -> usize {
+        let (passing, own) = match case.failed.filter(|_| by_probes && !case.out) {
+            Some(failed) => (self.passed.meeting(&failed), case.passed.is_some_and(|run| run.meets(&failed))),
+            None => (self.passing, case.passes),
+        };
+        passing.saturating_sub(usize::from(own && case.counts()))
     }
 }
 
@@ -225,6 +271,7 @@ impl Bench {
 mod tests {
     use super::Verdict::{Down, Kept, Up};
     use super::*;
+    use crate::health::simulation::HTTP;
 
     /// An origin of this weight: `None` is well, `Some(passes)` due out by soft evidence.
     fn case((weight, due): (u32, Option<bool>)) -> Case {
@@ -236,10 +283,13 @@ mod tests {
             outside: false,
             out: false,
             due: due.map(|_| Due { since: Instant::now(), refused: false, quiet: false, hung: false }),
-            hangs: false,
+            hangs: None,
+            failed: None,
             passes: due.unwrap_or(true),
+            passed: None,
             passes_long: false,
             answers: false,
+            answers_since: None,
         }
     }
 
@@ -271,6 +321,71 @@ mod tests {
     fn the_last_one_in_service_is_kept_even_without_a_floor() {
         check(1.0, [(1, Some(true))], [Kept]);
         check(1.0, [(1, Some(false)), (1, Some(true))], [Down, Kept]);
+    }
+
+    /// A pool of four HTTP-probed origins whose first hangs, as of second 20; the others answer from a second on.
+    fn hung(timed_out: u64, answering_since: Option<u64>) -> Verdict {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let accused = Case { hangs: Some(at(timed_out)), ..case((1, None)) };
+        let answers_since = answering_since.map(at);
+        let other = Case { answers: true, answers_since, ..case((1, None)) };
+        let policy = Policy { probing: Some(HTTP), spare: 0.5, ..Policy::default() };
+        judge(&[accused, other, other, other], &policy)[0].verdict
+    }
+
+    #[test]
+    fn whoever_hangs_goes_beside_those_that_answer_all_the_while() {
+        assert_eq!(hung(20, Some(0)), Down);
+        assert_eq!(hung(20, Some(17)), Down, "they answered for three seconds, and it did not");
+    }
+
+    #[test]
+    fn whoever_paused_with_all_is_not_condemned_by_the_first_that_answers_again() {
+        assert_eq!(hung(20, Some(18)), Up, "it may be next");
+        assert_eq!(hung(20, Some(20)), Up);
+        assert_eq!(hung(20, Some(21)), Up, "nothing timed out since");
+        assert_eq!(hung(20, None), Up, "they answered when it did, and no more");
+    }
+
+    /// Of four one failed its probes from second 10 to 14, the others passed theirs in this time.
+    fn failed_beside(out: bool, passed: (u64, u64)) -> Verdict {
+        let start = Instant::now();
+        let run = |(from, to)| Span { from: start + Duration::from_secs(from), to: start + Duration::from_secs(to) };
+        let accused = Case { failed: Some(run((10, 14))), out, ..case((1, Some(false))) };
+        let other = Case { passed: Some(run(passed)), ..case((1, None)) };
+        let policy = Policy { spare: 0.5, ..Policy::default() };
+        judge(&[other, other, accused, other], &policy)[2].verdict
+    }
+
+    #[test]
+    fn whoever_fails_goes_beside_those_that_passed_meanwhile() {
+        assert_eq!(failed_beside(false, (0, 15)), Down);
+        assert_eq!(failed_beside(false, (0, 10)), Down);
+        assert_eq!(failed_beside(false, (14, 15)), Down);
+    }
+
+    #[test]
+    fn what_was_seen_of_others_at_another_time_says_nothing() {
+        assert_eq!(failed_beside(false, (15, 16)), Kept, "all were bad, and it was not asked since");
+        assert_eq!(failed_beside(false, (0, 9)), Kept, "they were not asked since it failed");
+        assert_eq!(failed_beside(true, (15, 16)), Down, "who is out comes back by its own probes");
+    }
+
+    #[test]
+    fn silence_ejects_beside_those_that_passed_meanwhile_only() {
+        let start = Instant::now();
+        let run = |(from, to)| Span { from: start + Duration::from_secs(from), to: start + Duration::from_secs(to) };
+        let ruled = |passed| {
+            let accused = Case { failed: Some(run((10, 20))), ..case((9, Some(false))) };
+            let due = accused.due.map(|due| Due { quiet: true, ..due });
+            let other = Case { passed: Some(run(passed)), passes_long: true, ..case((1, None)) };
+            let ruling = judge(&[Case { due, ..accused }, other], &Policy { spare: 0.5, ..Policy::default() })[0];
+            (ruling.verdict, ruling.silent)
+        };
+        assert_eq!(ruled((0, 30)), (Down, true));
+        assert_eq!(ruled((21, 35)), (Kept, false), "it was not asked since they are well again");
+        assert_eq!(ruled((0, 9)), (Kept, false), "they were not asked since it fell silent");
     }
 }
 
@@ -311,7 +426,7 @@ mod properties {
             }
             for (case, ruling) in cases.iter().zip(&rulings) {
                 prop_assert_eq!(ruling.verdict == Verdict::Joining, !case.proven && case.known);
-                if case.proven && case.known && case.due.is_none() && !case.hangs {
+                if case.proven && case.known && case.due.is_none() && case.hangs.is_none() {
                     prop_assert_eq!(ruling.verdict, Verdict::Up);
                 }
             }
@@ -326,7 +441,7 @@ mod properties {
                 if let Some(due) = &mut case.due {
                     due.since += Duration::from_millis(at as u64);
                 }
-                case.hangs = false;
+                case.hangs = None;
             }
             let mut expected = judge(&cases, &policy);
             let turn = turn % cases.len();
@@ -362,8 +477,13 @@ mod properties {
             refused in prop::bool::weighted(0.2),
             flags in any::<[bool; 6]>(),
             backup in prop::bool::weighted(0.2),
+            runs in any::<[(u8, u8); 2]>(),
+            answers_since in prop::option::of(0..10_u64),
         ) -> Case {
             let [quiet, hung, hangs, passes, passes_long, answers] = flags;
+            let at = |second| Instant::now() + Duration::from_secs(second);
+            let second = |byte: u8| u64::from(byte % 10);
+            let run = |(from, length)| Span { from: at(second(from)), to: at(second(from) + second(length)) };
             let due = since.map(|s| Due { since: Instant::now() + Duration::from_secs(s), refused, quiet, hung });
             Case {
                 weight,
@@ -373,10 +493,13 @@ mod properties {
                 outside: false,
                 out,
                 due,
-                hangs,
+                hangs: hangs.then(|| at(10)),
+                failed: due.is_some().then(|| run(runs[0])),
                 passes,
+                passed: passes.then(|| run(runs[1])),
                 passes_long: passes && passes_long,
                 answers,
+                answers_since: answers_since.map(at).filter(|_| answers),
             }
         }
     }

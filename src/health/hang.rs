@@ -39,12 +39,13 @@ impl Hang {
         self.keys.push((key, now));
     }
 
-    /// Is the origin silent by rule? `answered`: when a request was last answered, or an HTTP probe passed.
-    pub(super) fn is_silent(&self, answered: Option<Instant>, now: Instant) -> bool {
-        let recent = |ended: Instant| now.saturating_duration_since(ended) <= SILENCE && Some(ended) > answered;
-        let keys = self.keys.iter().filter(|(_, ended)| recent(*ended)).count();
+    /// When the last of them timed out, if the origin is silent by rule; `answered`: when a request was last answered,
+    /// or an HTTP probe passed.
+    pub(super) fn silent(&self, answered: Option<Instant>, now: Instant) -> Option<Instant> {
+        let recent = |ended: &Instant| now.saturating_duration_since(*ended) <= SILENCE && Some(*ended) > answered;
+        let recent = || self.keys.iter().map(|(_, ended)| *ended).filter(recent);
         let quiet = self.since.max(answered).is_some_and(|since| now.saturating_duration_since(since) >= SILENCE);
-        keys >= KEYS && quiet
+        recent().max().filter(|_| quiet && recent().count() >= KEYS)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,7 +72,9 @@ mod tests {
             let answered = answered.filter(|answered| answered <= ended).map(at);
             hang.timed_out(*key, at(*out), answered, at(*ended));
         }
-        hang.is_silent(answered.map(at), at(now))
+        let last = hang.silent(answered.map(at), at(now));
+        assert!(last.is_none_or(|last| Some(last) == requests.iter().map(|(.., ended)| at(*ended)).max()));
+        last.is_some()
     }
 
     fn keys(out: u64, ended: u64) -> [(u32, u64, u64); 5] {

@@ -6,15 +6,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::answers::Answers;
 use super::board::Takes;
 use super::course::{Look, Pace, Standing};
 use super::floor::{Case, Ruling};
-use super::{Board, Evidence, Grade, Policy, Seen, SlowStart, State, Tally, Verdict, Why};
+use super::{Board, Evidence, Grade, Policy, Seen, SlowStart, Span, State, Tally, Verdict, Why};
 use crate::balance::Factor;
 
 /// The health of one origin.
@@ -26,10 +27,7 @@ pub struct Live {
     beyond: AtomicU64,
     /// It is new to its pool, and has not all of its share yet.
     new: AtomicBool,
-    /// The instant that `answered` counts from: that of the first answer.
-    first_answer: OnceLock<Instant>,
-    /// Milliseconds from the first answer in traffic to the last one.
-    answered: AtomicU64,
+    answers: Answers,
     state: Mutex<State>,
     tally: Tally,
     /// Where the verdict is shown as well. A board of a departed snapshot is forgotten when the next one comes.
@@ -73,8 +71,7 @@ impl Live {
             factor: AtomicU64::new(state.factors().0.to_bits()),
             beyond: AtomicU64::new(state.factors().1.to_bits()),
             new: AtomicBool::new(state.share.is_new()),
-            first_answer: OnceLock::new(),
-            answered: AtomicU64::new(0),
+            answers: Answers::default(),
             state: Mutex::new(state),
             tally: Tally::default(),
             boards: Mutex::new(Vec::new()),
@@ -185,14 +182,17 @@ impl Live {
 
     /// A request was answered, whatever the answer said.
     pub fn answered(&self, now: Instant) {
-        let first = self.first_answer.get_or_init(|| now);
-        self.answered.store(now.saturating_duration_since(*first).as_millis() as u64, Relaxed);
+        self.answers.note(now);
     }
 
     /// When a request was last answered, to the millisecond below.
     pub fn last_answer(&self) -> Option<Instant> {
-        let since = Duration::from_millis(self.answered.load(Relaxed));
-        self.first_answer.get().map(|first| *first + since)
+        Some(self.answers.run()?.to)
+    }
+
+    /// Since when requests were answered without a long gap, and when the last one was.
+    pub(super) fn answers(&self) -> Option<Span> {
+        self.answers.run()
     }
 
     /// A request was refused a connection, or the origin was unreachable: to be confirmed at once, if it is in service.
@@ -358,6 +358,8 @@ impl Bell {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn up() -> Arc<Live> {

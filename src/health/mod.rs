@@ -7,6 +7,7 @@
 //! what the data plane sees of it, [`Board`] the same for a whole pool at a glance.
 
 pub mod address;
+mod answers;
 pub mod board;
 pub mod course;
 mod drain;
@@ -32,6 +33,7 @@ pub mod schedule;
 mod share;
 #[cfg(test)]
 mod simulation;
+pub mod span;
 #[cfg(test)]
 mod tables;
 pub mod tally;
@@ -39,7 +41,7 @@ mod times;
 mod turn;
 pub mod verdict;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use address::{Address, Endpoint};
 pub use board::Board;
@@ -51,9 +53,11 @@ pub use live::{Bell, Live, Report};
 pub use policy::{Policy, Probing, SlowStart};
 pub use prober::{Fact, Prober};
 pub use roster::{Role, Roster, Target};
+pub use span::Span;
 pub use tally::{Summary, Tally};
 pub use verdict::{Change, Verdict, Why};
 
+use answers::LATELY;
 use course::Place;
 use floor::{Case, Due, Ruling};
 use hang::{Hang, SILENCE};
@@ -161,14 +165,15 @@ impl State {
     /// What the judge of the pool needs to know. `short`: the pool is short of origins, so that nobody waits.
     pub fn case(&mut self, seen: &Seen, policy: &Policy, short: bool, now: Instant) -> Case {
         match &policy.probing {
-            Some(probing) => self.weigh(probing, seen.answered, short, now),
+            Some(probing) => self.weigh(probing, seen.answered(), short, now),
             None => {
                 self.proven = true;
                 self.recover(Why::Assumed);
             }
         }
-        let answered = seen.answered.max(self.heard_from);
-        let long = |since: Instant| now.saturating_duration_since(since) >= SILENCE;
+        let answered = seen.answered().max(self.heard_from);
+        let lasts = |since: Instant, long: Duration| now.saturating_duration_since(since) >= long;
+        let long = |since: Instant| lasts(since, SILENCE);
         let http = policy.probing.is_some_and(|probing| probing.http);
         let heard = answered.max(self.run.last_good().filter(|_| http));
         let silent_since = self.run.bad_since().max(self.run.last_answer().filter(|_| http)).max(answered);
@@ -185,10 +190,13 @@ impl State {
                 quiet: self.run.bad_since().is_some() && silent_since.is_some_and(long),
                 hung: trouble.hung.is_some(),
             }),
-            hangs: !self.is_hung() && self.hang.is_silent(heard, now),
+            hangs: self.hang.silent(heard, now).filter(|_| !self.is_hung()),
+            failed: policy.probing.and_then(|probing| self.run.bad_run(probing.timeout)),
             passes: self.run.passes(),
+            passed: self.run.good_run(),
             passes_long: self.run.good_since().is_some_and(long),
-            answers: seen.answered.is_some_and(|at| !long(at)),
+            answers: seen.answered().is_some_and(|at| !long(at)),
+            answers_since: seen.answers.filter(|run| !lasts(run.to, LATELY)).map(|run| run.from),
         }
     }
 
@@ -322,8 +330,15 @@ pub struct Seen {
     pub role: Role,
     /// Is there an address to connect to?
     pub known: bool,
+    /// Since when requests were answered without a long gap, and when the last one was.
+    pub answers: Option<Span>,
+}
+
+impl Seen {
     /// When a request was last answered.
-    pub answered: Option<Instant>,
+    fn answered(&self) -> Option<Instant> {
+        Some(self.answers?.to)
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +346,7 @@ pub struct Seen {
 mod tests {
     use std::time::Duration;
 
+    use super::answers::Answers;
     use super::simulation::HTTP;
     use super::*;
 
@@ -338,25 +354,31 @@ mod tests {
     struct Pair {
         policy: Policy,
         states: [State; 2],
+        answers: Answers,
         now: Instant,
     }
 
     impl Pair {
         fn new(proven: bool) -> Self {
             let policy = Policy { probing: Some(HTTP), spare: 0.5, ..Policy::default() };
-            Self { policy, states: [State::new(proven, true), State::new(true, true)], now: Instant::now() }
+            let states = [State::new(proven, true), State::new(true, true)];
+            Self { policy, states, answers: Answers::default(), now: Instant::now() }
         }
 
         fn wait(&mut self, seconds: u64) -> &mut Self {
-            self.now += Duration::from_secs(seconds);
+            (0..seconds).for_each(|_| {
+                self.answers.note(self.now);
+                self.now += Duration::from_secs(1);
+            });
             self
         }
 
         fn learn(&mut self, evidence: Evidence) -> (Verdict, Why) {
             self.states[0].take(evidence, None, self.now);
             self.states[1].take(Evidence::Probe(Grade::Good), Some(self.now), self.now);
-            let answered = [None, Some(self.now)];
-            let seen = answered.map(|answered| Seen { weight: 1, known: true, answered, ..Seen::default() });
+            self.answers.note(self.now);
+            let answers = [None, self.answers.run()];
+            let seen = answers.map(|answers| Seen { weight: 1, known: true, answers, ..Seen::default() });
             let [one, other] = &mut self.states;
             let cases = [(one, seen[0]), (other, seen[1])]
                 .map(|(state, seen)| state.case(&seen, &self.policy, false, self.now));

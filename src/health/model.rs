@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use super::answers::Answers;
 use super::floor;
 use super::{Evidence, Fault, Grade, Policy, Probing, Seen, State, Verdict};
 
@@ -65,6 +66,30 @@ impl Plain {
         self.trailing(|grade| matches!(grade, Grade::Bad(_)))
     }
 
+    /// From the first of the trailing good probes to the last of all.
+    fn good_run(&self) -> Option<(u64, u64)> {
+        let good: Vec<_> = self.grades().rev().take_while(|(_, grade)| *grade == Grade::Good).collect();
+        Some((good.last()?.0, good.first()?.0))
+    }
+
+    /// The latest of the bad probes in a row: when the first of them came, and when the last was asked for at the latest.
+    fn bad_run(&self) -> Option<(u64, u64)> {
+        let is_bad = |(_, grade): &(u64, Grade)| matches!(grade, Grade::Bad(_));
+        let bad: Vec<_> = self.grades().rev().skip_while(|one| !is_bad(one)).take_while(is_bad).collect();
+        let (first, (last, grade)) = (bad.last()?.0, bad.first()?);
+        let took = if *grade == Grade::Bad(Fault::Timeout) { 1000 } else { 0 };
+        Some((first, (last - took).max(first)))
+    }
+
+    /// The trailing answers, of which none came more than five seconds after the one before.
+    fn answering(&self) -> Option<(u64, u64)> {
+        let mut answers = self.history.iter().rev().filter(|(_, event)| matches!(event, Event::Answered));
+        let last = answers.next()?.0;
+        let first =
+            answers.map(|(at, _)| *at).try_fold(last, |first, at| if first - at > 5000 { Err(first) } else { Ok(at) });
+        Some((first.unwrap_or_else(|first| first), last))
+    }
+
     fn last(&self, wanted: impl Fn(&Event) -> bool) -> Option<u64> {
         self.history.iter().rev().find(|(_, event)| wanted(event)).map(|(at, _)| *at)
     }
@@ -117,8 +142,8 @@ impl Plain {
         }
     }
 
-    /// Rule H2(c), but for the other origin.
-    fn hangs(&self, now: u64, http: bool) -> bool {
+    /// Rule H2(c), but for the other origin: when the last request timed out.
+    fn hangs(&self, now: u64, http: bool) -> Option<u64> {
         let good = self.last(|event| matches!(event, Event::Probe(Grade::Good))).filter(|_| http);
         let heard = self.answered().max(self.stalled).max(good);
         // Time-outs that still count, since there was neither an answer nor a gap of more than ten seconds.
@@ -138,9 +163,10 @@ impl Plain {
             counted.push((*at, *key, out));
         }
         let latest = newest_of_each_key(&counted);
-        let recent = latest.iter().filter(|(ended, ..)| now - ended <= 10_000 && Some(*ended) > heard).count();
+        let recent = latest.iter().map(|(ended, ..)| *ended).filter(|at| now - at <= 10_000 && Some(*at) > heard);
         let first_out = counted.iter().map(|(.., out)| *out).min();
-        !self.hung && recent >= 5 && first_out.max(heard).is_some_and(|since| now - since >= 10_000)
+        let silent = recent.clone().count() >= 5 && first_out.max(heard).is_some_and(|since| now - since >= 10_000);
+        recent.max().filter(|_| silent && !self.hung)
     }
 
     /// Rule H2(b), but for the other origin.
@@ -185,6 +211,11 @@ fn newest_of_each_key(counted: &[(u64, u32, u64)]) -> Vec<(u64, u32, u64)> {
     newest
 }
 
+/// Did both go on at some moment?
+fn meet(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 <= other.1 && other.0 <= one.1
+}
+
 /// What holds for a pool, and whether it is short.
 struct Rules {
     http: bool,
@@ -197,12 +228,18 @@ impl Rules {
     /// The rules over a whole pool, each count made from scratch.
     fn judge(&mut self, pool: &mut [Plain], now: u64) -> Vec<Verdict> {
         pool.iter_mut().for_each(|one| one.weigh(now, self.short));
+        let seen = pool.to_vec();
         let (mut down, mut kept) = self.due(pool, now);
         kept.sort_by_key(|at| (!pool[*at].out, pool[*at].due, *at));
         let spare = (pool.len() as f64 * self.spare + 1e-9) as usize;
         for at in kept.clone() {
             let others: Vec<_> = (0..pool.len()).filter(|one| *one != at && !down.contains(one)).collect();
-            let passing = others.iter().filter(|one| pool[**one].passes()).count();
+            let failed = seen[at].bad_run().filter(|_| !seen[at].out && !pool[at].hung);
+            let passes = |one: &Plain| match failed {
+                Some(failed) => one.good_run().is_some_and(|good| meet(good, failed)),
+                None => one.passes(),
+            };
+            let passing = others.iter().filter(|one| passes(&seen[**one])).count();
             if !others.is_empty() && 2 * passing >= others.len() && down.len() < spare {
                 down.push(at);
                 kept.retain(|one| *one != at);
@@ -221,16 +258,24 @@ impl Rules {
         let other =
             |me: usize, holds: &dyn Fn(&Plain) -> bool| all.iter().enumerate().any(|(at, one)| at != me && holds(one));
         let answers = |one: &Plain| one.answered().is_some_and(|at| now - at < 10_000) && !one.refused;
+        let answers_since = |one: &Plain| one.answering().filter(|run| now - run.1 < 5000 && !one.refused);
         let passes_long = |one: &Plain| one.good().1.is_some_and(|since| now - since >= 10_000);
         let (mut hard, mut soft) = (Vec::new(), Vec::new());
         for (at, one) in pool.iter_mut().enumerate() {
-            if one.hangs(now, self.http) && other(at, &answers) {
+            let awake = |timed_out: u64| {
+                other(at, &|one| answers_since(one).is_some_and(|(since, _)| since + 2500 <= timed_out))
+            };
+            if one.hangs(now, self.http).is_some_and(awake) {
                 let until = Plain::wait(&mut one.hangs, now, 10_000, 20_000);
                 one.due.get_or_insert(now);
                 (one.hung, one.hung_until) = (true, if self.http { now } else { until });
                 (one.counted_from, one.listened_from) = (one.history.len(), one.history.len());
             }
-            let silent = all[at].due.is_some() && all[at].silent(now, self.http) && other(at, &passes_long);
+            let beside = |one: &Plain| {
+                let runs = one.good_run().zip(all[at].bad_run());
+                passes_long(one) && runs.is_some_and(|(good, bad)| meet(good, bad))
+            };
+            let silent = all[at].due.is_some() && all[at].silent(now, self.http) && other(at, &beside);
             let hung = one.hung && self.http && other(at, &answers);
             match (one.due, one.refused || silent || hung) {
                 (Some(_), true) => hard.push(at),
@@ -312,25 +357,25 @@ proptest! {
         let policy = Policy { probing: Some(probing), spare, fail: run.fail, slow_start: None };
         // Far enough from the start that "ago" never goes before it.
         let (start, mut clock) = (Instant::now(), 20_000_u64);
-        let mut states: Vec<_> = (0..run.origins).map(|_| (State::new(true, true), None)).collect();
+        let mut states: Vec<_> = (0..run.origins).map(|_| (State::new(true, true), Answers::default())).collect();
         let mut plain = vec![Plain::default(); run.origins];
         let mut short = false;
         let mut rules = Rules { http: run.http, spare, fail: run.fail, short };
         for (step, (at, gap, event)) in run.events.iter().enumerate() {
             clock += gap;
             let now = start + Duration::from_millis(clock);
-            let (state, answered) = &mut states[*at];
+            let (state, answers) = &mut states[*at];
             if matches!(event, Event::Answered) {
-                *answered = Some(now);
+                answers.note(now);
             }
             if let Some(evidence) = real(*event, now) {
-                state.take(evidence, *answered, now);
+                state.take(evidence, answers.run().map(|run| run.to), now);
             }
             plain[*at].take(clock, *event);
 
-            let seen = |answered: Option<Instant>| Seen { weight: 1, known: true, answered, ..Seen::default() };
+            let seen = |answers: &Answers| Seen { weight: 1, known: true, answers: answers.run(), ..Seen::default() };
             let cases: Vec<_> =
-                states.iter_mut().map(|(state, answered)| state.case(&seen(*answered), &policy, short, now)).collect();
+                states.iter_mut().map(|(state, answers)| state.case(&seen(answers), &policy, short, now)).collect();
             let rulings = floor::judge(&cases, &policy);
             short = floor::is_short(rulings.iter().map(|ruling| (ruling.verdict, false)), &policy);
             states.iter_mut().zip(&rulings).for_each(|((state, _), ruling)| { state.settle(ruling, &Seen::default(), &policy, false, now); });

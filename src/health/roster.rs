@@ -70,8 +70,8 @@ pub struct Judged {
 impl Target {
     /// What the judge has to know besides its evidence.
     fn seen(&self) -> Seen {
-        let (known, answered) = (self.address.is_known(), self.live.last_answer());
-        Seen { weight: self.weight, backup: self.backup, role: self.role, known, answered }
+        let (known, answers) = (self.address.is_known(), self.live.answers());
+        Seen { weight: self.weight, backup: self.backup, role: self.role, known, answers }
     }
 }
 

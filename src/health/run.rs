@@ -2,9 +2,10 @@
 //!
 //! `Overloaded` ends a run of either kind: it is alive, and it is not what was asked for.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::evidence::{Fault, Grade};
+use super::span::Span;
 
 /// The current run of equal results.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,7 +14,11 @@ pub(super) struct Run {
     bad: u32,
     /// When the first result of the run came.
     since: Option<Instant>,
+    /// Time before this says nothing.
+    heard_from: Option<Instant>,
     last: Option<(Grade, Instant)>,
+    /// The latest run of bad ones: when the first of it came, and what the last one was and when.
+    worst: Option<(Instant, Fault, Instant)>,
     last_good: Option<Instant>,
     last_answer: Option<Instant>,
 }
@@ -33,7 +38,11 @@ impl Run {
                 self.good = self.good.saturating_add(1);
                 self.last_good = Some(at);
             }
-            Grade::Bad(_) => self.bad = self.bad.saturating_add(1),
+            Grade::Bad(fault) => {
+                let first = self.worst.filter(|_| self.bad > 0).map_or(at, |(first, ..)| first);
+                self.worst = Some((first, fault, at));
+                self.bad = self.bad.saturating_add(1);
+            }
             Grade::Overloaded => {}
         }
         if grade.fault().is_none_or(Fault::answered) {
@@ -44,12 +53,12 @@ impl Run {
 
     /// Counts from the start again; the last result is still known.
     pub(super) fn restart(&mut self) {
-        (self.good, self.bad, self.since) = (0, 0, None);
+        (self.good, self.bad, self.since, self.worst) = (0, 0, None, None);
     }
 
     /// Time before `at` says nothing: the run is as young as that.
     pub(super) fn forget_time_before(&mut self, at: Instant) {
-        self.since = self.since.map(|since| since.max(at));
+        self.heard_from = Some(at);
     }
 
     /// Good results in a row.
@@ -87,12 +96,30 @@ impl Run {
 
     /// Every probe since when passed?
     pub(super) fn good_since(&self) -> Option<Instant> {
-        if self.good > 0 { self.since } else { None }
+        self.counts_since().filter(|_| self.good > 0)
     }
 
     /// Every probe since when was bad?
     pub(super) fn bad_since(&self) -> Option<Instant> {
-        if self.bad > 0 { self.since } else { None }
+        self.counts_since().filter(|_| self.bad > 0)
+    }
+
+    fn counts_since(&self) -> Option<Instant> {
+        self.since.map(|since| self.heard_from.map_or(since, |heard| heard.max(since)))
+    }
+
+    /// From the first good one to the last, as long as none that followed was otherwise.
+    pub(super) fn good_run(&self) -> Option<Span> {
+        let (from, (_, to)) = (self.since.filter(|_| self.good > 0)?, self.last?);
+        Some(Span { from, to })
+    }
+
+    /// The latest run of bad ones, from when the first of them came to when the last was asked for: who fails by taking
+    /// all of its `timeout` failed from its beginning on.
+    pub(super) fn bad_run(&self, timeout: Duration) -> Option<Span> {
+        let (from, last, at) = self.worst?;
+        let asked = if last.waited() { at.checked_sub(timeout).unwrap_or(from) } else { at };
+        Some(Span { from, to: asked.max(from) })
     }
 }
 
@@ -124,4 +151,32 @@ mod tests {
         assert_eq!(run.bad_since(), Some(at(5)));
         assert_eq!((run.good_since(), run.last_good()), (None, Some(at(1))));
     }
+
+    #[test]
+    fn runs_reach_from_their_first_result_to_when_the_last_was_asked_for() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let span = |from, to| Some(Span { from: at(from), to: at(to) });
+        let mut run = Run::default();
+        assert_eq!((run.good_run(), run.bad_run(SECOND)), (None, None));
+        let bad = |fault| Grade::Bad(fault);
+        for (second, grade, good, worst) in [
+            (3, Grade::Good, span(3, 3), None),
+            (5, Grade::Good, span(3, 5), None),
+            (8, bad(Fault::Timeout), None, span(8, 8)),
+            (11, bad(Fault::Timeout), None, span(8, 10)),
+            (13, bad(Fault::Status(500)), None, span(8, 13)),
+            (15, Grade::Good, span(15, 15), span(8, 13)),
+            (18, bad(Fault::ConnectTimeout), None, span(18, 18)),
+        ] {
+            run.record(grade, at(second));
+            assert_eq!((run.good_run(), run.bad_run(SECOND)), (good, worst), "at {second} s");
+        }
+        run.forget_time_before(at(20));
+        assert_eq!((run.bad_since(), run.bad_run(SECOND)), (Some(at(20)), span(18, 18)));
+        run.restart();
+        assert_eq!((run.bad_since(), run.bad_run(SECOND)), (None, None));
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use super::answers::Answers;
 use super::floor::{self, Case};
 use super::schedule::{Kind, Schedule};
 use super::{Evidence, Fault, Grade, Policy, Probing, Seen, State, Verdict, Why};
@@ -36,9 +37,15 @@ struct Origin {
     mode: Mode,
     state: State,
     schedule: Schedule,
-    answered: Option<Instant>,
+    answers: Answers,
     /// Probes under way: number, kind, begin, end, result.
     probe: Option<(u64, Kind, Instant, Instant, Grade)>,
+}
+
+impl Origin {
+    fn answered(&self) -> Option<Instant> {
+        Some(self.answers.run()?.to)
+    }
 }
 
 pub(super) struct World {
@@ -64,7 +71,7 @@ impl World {
             mode: Fine,
             state: State::new(true, true),
             schedule: Schedule::new(&probing, random.f64(), start),
-            answered: None,
+            answers: Answers::default(),
             probe: None,
         };
         Self {
@@ -152,7 +159,7 @@ impl World {
                 if kind == Kind::Regular && grade.fault().is_some_and(Fault::is_refusal) {
                     origin.schedule.ask();
                 }
-                origin.state.take(evidence, origin.answered, now);
+                origin.state.take(evidence, origin.answered(), now);
             }
         }
     }
@@ -162,7 +169,7 @@ impl World {
         for (at, key, since) in late {
             self.failed += 1;
             let origin = &mut self.origins[at];
-            origin.state.take(Evidence::TimedOut { key, since }, origin.answered, self.now);
+            origin.state.take(Evidence::TimedOut { key, since }, origin.answered(), self.now);
         }
         for key in 0..KEYS {
             self.made += 1;
@@ -195,17 +202,17 @@ impl World {
         };
         let origin = &mut self.origins[at];
         if panic {
-            origin.state.take(Evidence::Connected, origin.answered, self.now);
+            origin.state.take(Evidence::Connected, origin.answered(), self.now);
         }
         match origin.mode {
             Hangs => self.hanging.push((at, key as u32, self.now)),
-            _ => origin.answered = Some(self.now),
+            _ => origin.answers.note(self.now),
         }
     }
 
     fn judge(&mut self) {
         let Self { policy, now, short, random, .. } = self;
-        let seen = |origin: &Origin| Seen { weight: 1, known: true, answered: origin.answered, ..Seen::default() };
+        let seen = |origin: &Origin| Seen { weight: 1, known: true, answers: origin.answers.run(), ..Seen::default() };
         let cases: Vec<Case> =
             self.origins.iter_mut().map(|one| one.state.case(&seen(one), policy, *short, *now)).collect();
         let rulings = floor::judge(&cases, policy);

@@ -181,6 +181,42 @@ fn nobody_that_answers_is_left_out_when_all_health_pages_break() {
     }
 }
 
+/// Ten pause for so long, each a little later than the one before it, and so they wake.
+#[test]
+fn pause_in_step_puts_nobody_out() {
+    for (probing, seconds) in [2.5, 10.0, 11.0, 20.0, 40.0].into_iter().flat_map(|long| [(HTTP, long), (TCP, long)]) {
+        for apart in [0.0, 0.1] {
+            let mut world = World::new(10, probing, false);
+            world.run(15.0);
+            for mode in [Hangs, Fine] {
+                (0..10).for_each(|at| {
+                    world.set(at..at + 1, mode);
+                    world.run(apart);
+                });
+                for _ in 0..(if mode == Hangs { seconds - 10.0 * apart } else { 20.0 } * 10.0) as usize {
+                    world.run(0.1);
+                    assert_eq!(world.count(Verdict::Down), 0, "{seconds} s, {apart} s apart: {:?}", world.verdicts());
+                }
+            }
+            assert_eq!(world.outcome(), ([10, 0, 0], 0));
+        }
+    }
+}
+
+#[test]
+fn health_page_that_is_mended_puts_nobody_out() {
+    let mut world = World::new(10, HTTP, false);
+    world.run(15.0);
+    world.set(0..10, Broken);
+    world.run(30.0);
+    world.set(0..10, Fine);
+    for _ in 0..50 {
+        world.run(0.1);
+        assert_eq!(world.count(Verdict::Down), 0, "{:?}", world.verdicts());
+    }
+    assert_eq!(world.outcome(), ([10, 0, 0], 0));
+}
+
 #[test]
 fn panic_fail_takes_the_last_ones_out_and_lets_the_first_good_probe_in() {
     let mut world = World::new(3, HTTP, true);

@@ -266,7 +266,7 @@ mod tests {
             match member {
                 0 => lease.finish(Outcome::Failed(Class::ResponseTimeout), end),
                 _ => {
-                    lease.answered(200, end);
+                    lease.answered(200, start + Duration::from_secs(6));
                     lease.finish(Outcome::Failed(Class::ResponseTimeout), end);
                 }
             }
