@@ -43,9 +43,10 @@
 //!
 //! ```text
 //! accept            listeners/accept.rs            limits; dealt to a shard
+//! PROXY header      listeners/proxy_protocol.rs    whose connection it is
 //! park, resume      listeners/keepalive.rs         our own loop around Pingora's process_new_http
 //! new_ctx           proxy/ctx.rs                   start time; Arc<Snapshot> pinned for the whole request
-//! early_request_filter, request_filter   proxy/admit.rs   limits, route, access, forwarding
+//! early_request_filter, request_filter   proxy/admit.rs   client, limits, route, access, forwarding
 //! upstream_peer     proxy/forward.rs               key once; lease = Pool::pick -> HttpPeer      <-+
 //! upstream_request_filter                          headers                                          |
 //! upstream_response_filter                         status -> outcome                                |

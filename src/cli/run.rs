@@ -208,11 +208,14 @@ impl Start {
     fn hooks(&self, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
         let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard);
         let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
+        let (callers, metrics) = (self.store.clone(), self.metrics.clone());
         Hooks {
             beside: Box::pin(proxy.watchdog().run()),
             proxy,
             limits: Box::new(move || client_limits(limits.load().client_limits())),
             unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),
+            trust: Box::new(move |ip| callers.load().callers().trust(ip)),
+            rejected: Box::new(move |reason| metrics.connection_rejected(reason)),
         }
     }
 

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use indexmap::IndexSet;
 
 use super::Config;
+use super::client::ProxyProtocol;
 use super::later;
 use super::place::{Places, meant, one_of};
 use super::pool::{Algorithm, Args, Identity, Origin, Pool, State};
@@ -63,6 +64,22 @@ impl Check<'_> {
             taken.push(("process.admin.address".to_owned(), admin.address.to_string()));
         }
         self.duplicates("address", taken);
+        self.proxies(config);
+    }
+
+    /// A PROXY header is taken from trusted proxies only.
+    fn proxies(&mut self, config: &Config) {
+        if !config.trusted_proxies.is_empty() || self.places.is_spoiled("trusted_proxies") {
+            return;
+        }
+        for (i, listener) in config.process.listeners.iter().enumerate() {
+            if listener.proxy_protocol != ProxyProtocol::Off {
+                let found =
+                    format!("found \"{}\", but nobody is trusted to send a PROXY header", listener.proxy_protocol);
+                let meant = "set \"trusted_proxies\" to the networks of the balancer";
+                self.error(format!("process.listeners[{i}].proxy_protocol"), found, meant);
+            }
+        }
     }
 
     /// Complains of every `(path, name)` whose name came before.

@@ -8,9 +8,6 @@ use super::tree::{Kind, Node};
 /// Keys by the section they stand in, with the value besides "off" that changes nothing.
 const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
-    ("Config", "trusted_proxies", None),
-    ("Config", "client_address", Some("x-forwarded-for")),
-    ("Listener", "proxy_protocol", None),
     ("Listener", "tls", None),
     ("Drain", "upgrade", None),
     ("ClientLimits", "connections_per_client", None),

@@ -5,6 +5,7 @@ mod args;
 mod balance;
 mod cache_status;
 mod check;
+pub mod client;
 pub mod default;
 mod discovery;
 mod each;
@@ -33,11 +34,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use indexmap::IndexMap;
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use client::ClientAddress;
 use tree::Flaw;
+use written::As;
 
 pub use default::{dump, schema};
 pub use place::{Places, did_you_mean};
@@ -58,6 +62,15 @@ pub struct Config {
     /// Fixed while the process lives; a change here takes an upgrade.
     #[serde(default)]
     pub process: Process,
+    /// Networks whose word counts about who asks: of balancers that send PROXY headers, of proxies that send
+    /// X-Forwarded-For.
+    #[serde(default, with = "written::list")]
+    #[schemars(with = "Vec<As<IpNet>>")]
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header in which trusted proxies name the client: x-forwarded-for, forwarded (RFC 7239), or one of their own
+    /// such as cf-connecting-ip. Read from the right, over trusted addresses alone; off: whoever connects is the client.
+    #[serde(default)]
+    pub client_address: ClientAddress,
     /// What a client may cost us.
     #[serde(default)]
     pub client_limits: ClientLimits,

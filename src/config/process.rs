@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::client::ProxyProtocol;
 use super::discovery::DnsServer;
 use super::each;
 use super::number::{within, within_or_auto};
@@ -111,6 +112,10 @@ pub struct Listener {
     /// Accept HTTP/2 by prior knowledge beside HTTP/1.
     #[serde(default)]
     pub h2c: bool,
+    /// A PROXY header (v1 or v2) at the start of each connection from a trusted proxy: off, required or optional. Anybody
+    /// else's header closes the connection.
+    #[serde(default)]
+    pub proxy_protocol: ProxyProtocol,
 }
 
 /// The `admin` section.

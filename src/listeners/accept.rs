@@ -15,6 +15,7 @@ use super::bind::Bound;
 use super::connections::{Connections, Held, OpenDoor};
 use super::drain::Drain;
 use super::shard::{Accepted, Shard};
+use crate::config::client::ProxyProtocol;
 use crate::observe::{ListenerMeters, Metrics};
 use crate::proxy::wire::Home;
 
@@ -24,6 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The way of connections from one listening socket to the shards.
 pub(super) struct Door {
     h2c: bool,
+    proxy_protocol: ProxyProtocol,
     home: Arc<Home>,
     meters: Arc<ListenerMeters>,
     metrics: Metrics,
@@ -47,6 +49,7 @@ impl Door {
     pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
         Self {
             h2c: bound.h2c,
+            proxy_protocol: bound.proxy_protocol,
             meters: hall.metrics.listener(&bound.address.to_string()),
             home: Arc::new(Home::new(bound.address, hall.drain.flag())),
             metrics: hall.metrics,
@@ -99,7 +102,8 @@ impl Door {
         };
         let Some(shard) = self.shards.iter().min_by_key(|shard| shard.load()) else { return };
         let held = Held::new(place, self.meters.connection(), shard.counter());
-        shard.send(Accepted { socket, peer, home: self.home.clone(), h2c: self.h2c, held });
+        let (home, h2c, proxy_protocol) = (self.home.clone(), self.h2c, self.proxy_protocol);
+        shard.send(Accepted { socket, peer, home, h2c, proxy_protocol, held });
     }
 }
 

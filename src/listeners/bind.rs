@@ -9,6 +9,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind as bind_to, listen, setsockopt, socket, sockopt,
 };
 
+use crate::config::client::ProxyProtocol;
 use crate::config::process::Listener;
 
 /// A listening socket.
@@ -18,6 +19,7 @@ pub struct Bound {
     /// As configured: its port may be 0.
     pub(super) address: SocketAddr,
     pub(super) h2c: bool,
+    pub(super) proxy_protocol: ProxyProtocol,
 }
 
 impl Bound {
@@ -46,7 +48,8 @@ pub fn bind(listeners: &[Listener], handed: Vec<Option<TcpListener>>) -> Result<
         let bind = || open(listener.address, only_v6(listener.address, listeners));
         let socket = handed.map_or_else(bind, Ok);
         let socket = socket.map_err(|e| BindError { address: listener.address, source: e.into() })?;
-        Ok(Bound { socket, address: listener.address, h2c: listener.h2c })
+        let Listener { address, h2c, proxy_protocol } = *listener;
+        Ok(Bound { socket, address, h2c, proxy_protocol })
     };
     listeners.iter().zip(handed.into_iter().chain(iter::repeat_with(|| None))).map(one).collect()
 }
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     fn listener(address: &str) -> Listener {
-        Listener { address: address.parse().unwrap(), h2c: false }
+        Listener { address: address.parse().unwrap(), h2c: false, proxy_protocol: ProxyProtocol::Off }
     }
 
     #[test]

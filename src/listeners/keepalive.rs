@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,9 @@ use super::connection::Connection;
 use super::drain::Drain;
 use super::pipelined;
 use super::preface::{self, Spoken};
+use super::proxy_protocol::{self, Asked, Begun, Refusal};
 use super::shard::Accepted;
+use crate::config::client::ProxyProtocol;
 use crate::proxy::wire::{Limits, Unheard, Wire};
 
 /// How long a closing connection is read on, and how much of it.
@@ -39,11 +42,16 @@ const LOOK_OFTEN: Duration = Duration::from_millis(20);
 /// How long an HTTP/2 connection without requests may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How a connection is counted that ended before a byte of a request came: a balancer's check, mostly.
+const SILENT: &str = "empty";
+
 /// What a shard serves its connections with.
 pub(super) struct Desk<P> {
     pub(super) proxy: Arc<HttpProxy<P>>,
     pub(super) limits: Box<dyn Fn() -> Limits + Send + Sync>,
     pub(super) unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
+    pub(super) trust: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    pub(super) rejected: Box<dyn Fn(&'static str) + Send + Sync>,
     pub(super) drain: Drain,
 }
 
@@ -53,22 +61,58 @@ where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    let Accepted { socket, peer, home, h2c, held } = accepted;
+    let Accepted { socket, peer, home, h2c, proxy_protocol, held } = accepted;
     // a socket that is not to be had is one whose client left
     let Ok(socket) = ours(socket) else { return };
     let socket = Arc::new(socket);
-    let wire = Wire::new(peer, home, (desk.limits)());
-    let (spoken, ahead) = if h2c { preface::read(&socket, wire.limits()).await } else { (Spoken::Http1, Vec::new()) };
-    let connection = Connection::new(socket.clone(), wire.clone(), ahead);
-    match spoken {
-        Spoken::Nothing => return,
-        Spoken::Http1 => http1(&desk, connection, &wire).await,
-        Spoken::Http2 => http2(&desk, connection, &wire).await,
+    let limits = (desk.limits)();
+    match begun(&desk, &socket, (peer, proxy_protocol), limits).await {
+        Ok(Begun::By { caller, ahead }) => {
+            let wire = Wire::new(peer, caller, home, limits);
+            talk(&desk, &socket, &wire, (h2c, ahead)).await;
+        }
+        Ok(Begun::Silent) => (desk.rejected)(SILENT),
+        Err(refusal) => {
+            (desk.rejected)(refusal.word());
+            linger(&socket, false).await;
+        }
     }
-    close(&socket, &wire).await;
     // whoever waits for the last connection finds it closed
     drop(socket);
     drop(held);
+}
+
+/// Who made the connection, and what was read to learn it.
+async fn begun<P>(
+    desk: &Desk<P>,
+    socket: &TcpStream,
+    (peer, wanted): (SocketAddr, ProxyProtocol),
+    limits: Limits,
+) -> Result<Begun, Refusal> {
+    if wanted == ProxyProtocol::Off {
+        return Ok(Begun::By { caller: peer, ahead: Vec::new() });
+    }
+    let asked = Asked { peer, trusted: (desk.trust)(peer.ip()), wanted };
+    proxy_protocol::read(socket, asked, limits).await
+}
+
+/// Serves what it says, `ahead` first.
+async fn talk<P>(desk: &Desk<P>, socket: &Arc<TcpStream>, wire: &Arc<Wire>, (h2c, ahead): (bool, Vec<u8>))
+where
+    P: ProxyHttp + Send + Sync + 'static,
+    P::CTX: Send + Sync,
+{
+    let (spoken, ahead) = if h2c { preface::read(socket, ahead, wire.limits()).await } else { (Spoken::Http1, ahead) };
+    let connection = Connection::new(socket.clone(), wire.clone(), ahead);
+    match spoken {
+        Spoken::Nothing => {}
+        Spoken::Http1 => http1(desk, connection, wire).await,
+        Spoken::Http2 => http2(desk, connection, wire).await,
+    }
+    if wire.is_silent() {
+        (desk.rejected)(SILENT);
+    }
+    close(socket, wire).await;
 }
 
 fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -169,11 +213,14 @@ async fn close(socket: &TcpStream, wire: &Wire) {
         let _ = socket.set_zero_linger();
         return;
     }
+    linger(socket, wire.wants_body() || wire.broke_off()).await;
+}
+
+async fn linger(socket: &TcpStream, in_the_middle: bool) {
     // fails when the client has left, and then there is nobody to read on for
     if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
         return;
     }
-    let in_the_middle = wire.wants_body() || wire.broke_off();
     let _ = timeout(LINGER, read_on(socket, in_the_middle)).await;
 }
 

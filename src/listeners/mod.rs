@@ -15,6 +15,7 @@ mod keepalive;
 mod outbox;
 mod pipelined;
 mod preface;
+mod proxy_protocol;
 mod shard;
 
 use std::io;
@@ -184,16 +185,20 @@ mod tests {
 
     impl Gate {
         fn with(limits: Limits, max_connections: usize) -> Self {
-            let bound = bind(&[Listener { address: ([127, 0, 0, 1], 0).into(), h2c: true }], Vec::new()).unwrap();
+            let proxy_protocol = crate::config::client::ProxyProtocol::Off;
+            let listener = Listener { address: ([127, 0, 0, 1], 0).into(), h2c: true, proxy_protocol };
+            let bound = bind(&[listener], Vec::new()).unwrap();
             let address = bound[0].local().unwrap();
             let (connections, drain) = (Connections::new(max_connections), Drain::default());
             let metrics = Metrics::new().unwrap();
             let unheard = Arc::new(Mutex::new(Vec::new()));
-            let seen = unheard.clone();
+            let (seen, rejected) = (unheard.clone(), metrics.clone());
             let hooks = Hooks {
                 proxy: Echo,
                 limits: Box::new(move || limits),
                 unheard: Box::new(move |unheard| seen.lock().push((unheard.fault, unheard.head.to_vec()))),
+                trust: Box::new(|_| true),
+                rejected: Box::new(move |reason| rejected.connection_rejected(reason)),
                 beside: Box::pin(async {}),
             };
             // shards report their start over a blocking channel

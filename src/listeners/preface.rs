@@ -23,10 +23,10 @@ pub(super) enum Spoken {
     Http2,
 }
 
-/// Reads until it is clear what `socket` speaks. One that stalls within the preface is left to HTTP/1 and its deadline.
-pub(super) async fn read(socket: &TcpStream, limits: Limits) -> (Spoken, Vec<u8>) {
-    let mut read = Vec::new();
-    if !matches!(timeout(limits.keepalive, socket.ready(Interest::READABLE)).await, Ok(Ok(_))) {
+/// Reads until it is clear what `socket` speaks, of which `read` came already. One that stalls within the preface is
+/// left to HTTP/1 and its deadline.
+pub(super) async fn read(socket: &TcpStream, mut read: Vec<u8>, limits: Limits) -> (Spoken, Vec<u8>) {
+    if read.is_empty() && !matches!(timeout(limits.keepalive, socket.ready(Interest::READABLE)).await, Ok(Ok(_))) {
         return (Spoken::Nothing, read);
     }
     let spoken = timeout(limits.header_timeout, tell(socket, &mut read)).await.unwrap_or(Spoken::Http1);
@@ -35,9 +35,12 @@ pub(super) async fn read(socket: &TcpStream, limits: Limits) -> (Spoken, Vec<u8>
 
 async fn tell(socket: &TcpStream, read: &mut Vec<u8>) -> Spoken {
     let mut bytes = [0; PREFACE.len()];
-    while PREFACE.starts_with(read) {
-        if read.len() == PREFACE.len() {
+    loop {
+        if read.starts_with(PREFACE) {
             return Spoken::Http2;
+        }
+        if !PREFACE.starts_with(read) {
+            return Spoken::Http1;
         }
         if socket.readable().await.is_err() {
             return Spoken::Nothing;
@@ -51,7 +54,6 @@ async fn tell(socket: &TcpStream, read: &mut Vec<u8>) -> Spoken {
             Err(_) => return Spoken::Nothing,
         }
     }
-    Spoken::Http1
 }
 
 #[cfg(test)]
@@ -64,13 +66,18 @@ mod tests {
     use super::*;
 
     async fn spoken(parts: &[&[u8]], closes: bool) -> (Spoken, Vec<u8>) {
+        spoken_behind(b"", parts, closes).await
+    }
+
+    async fn spoken_behind(ahead: &[u8], parts: &[&[u8]], closes: bool) -> (Spoken, Vec<u8>) {
+        let ahead = ahead.to_vec();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.set_nodelay(true).unwrap();
         let (socket, _) = listener.accept().await.unwrap();
         let limits = crate::proxy::wire::tests::limits();
         let limits = Limits { header_timeout: Duration::from_millis(200), ..limits };
-        let told = tokio::spawn(async move { read(&socket, limits).await });
+        let told = tokio::spawn(async move { read(&socket, ahead, limits).await });
         for part in parts {
             client.write_all(part).await.unwrap();
             tokio::task::yield_now().await;
@@ -87,6 +94,15 @@ mod tests {
         assert_eq!(spoken(&[start, rest], false).await, (Spoken::Http2, PREFACE.to_vec()));
         assert_eq!(spoken(&[b"PROPFIND / HT"], false).await.0, Spoken::Http1);
         assert_eq!(spoken(&[], true).await, (Spoken::Nothing, vec![]));
+    }
+
+    #[tokio::test]
+    async fn what_was_read_already_counts() {
+        let more = [&PREFACE[..], b"\0\0\0"].concat();
+        assert_eq!(spoken_behind(&more, &[], false).await, (Spoken::Http2, more.clone()));
+        let (start, rest) = PREFACE.split_at(5);
+        assert_eq!(spoken_behind(start, &[rest], false).await, (Spoken::Http2, PREFACE.to_vec()));
+        assert_eq!(spoken_behind(b"GET / HTTP/1.1\r\nHost: a\r\n", &[], false).await.0, Spoken::Http1);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! threads. Always: a panic in one connection ends that connection alone, and its counts are given back.
 
 use std::future::Future;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::Held;
 use super::drain::Drain;
 use super::keepalive::{self, Desk};
+use crate::config::client::ProxyProtocol;
 use crate::proxy::wire::{Home, Limits, Unheard};
 
 /// Idle connections to origins a shard keeps at most, over all pools; the pools' own `keepalive` is far below.
@@ -38,6 +39,10 @@ pub struct Hooks<P> {
     pub limits: Box<dyn Fn() -> Limits + Send + Sync>,
     /// Records a request that ended before any hook saw it.
     pub unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
+    /// Whether the word of this address about the client counts, in the current snapshot.
+    pub trust: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// Counts a connection that ended before its first request, by this word.
+    pub rejected: Box<dyn Fn(&'static str) + Send + Sync>,
     /// Work beside the connections, on the shard's own thread.
     pub beside: Beside,
 }
@@ -56,6 +61,7 @@ pub(super) struct Accepted {
     pub(super) peer: SocketAddr,
     pub(super) home: Arc<Home>,
     pub(super) h2c: bool,
+    pub(super) proxy_protocol: ProxyProtocol,
     pub(super) held: Held,
 }
 
@@ -133,17 +139,17 @@ where
         max_retries: TRIES,
         ..ServerConf::default()
     };
-    let mut proxy = HttpProxy::new(hooks.proxy, Arc::new(conf));
+    let Hooks { proxy, limits, unheard, trust, rejected, beside } = hooks;
+    let mut proxy = HttpProxy::new(proxy, Arc::new(conf));
     let mut options = HttpServerOptions::default();
     // refused by our own hook, which logs it and answers in our words
     options.allow_connect_method_proxying = true;
     proxy.server_options = Some(options);
-    let limits = (hooks.limits)();
     let mut h2 = default_h2_options();
-    h2.max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX));
+    h2.max_header_list_size(u32::try_from(limits().header_bytes).unwrap_or(u32::MAX));
     proxy.h2_options = Some(h2);
     proxy.handle_init_modules();
-    (Desk { proxy: Arc::new(proxy), limits: hooks.limits, unheard: hooks.unheard, drain }, hooks.beside)
+    (Desk { proxy: Arc::new(proxy), limits, unheard, trust, rejected, drain }, beside)
 }
 
 async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Accepted>)

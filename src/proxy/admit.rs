@@ -10,7 +10,7 @@ use http::{Method, Version, header};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
-use super::ctx::{Body, Ctx, Id};
+use super::ctx::{Body, Caller, Ctx, Id};
 use super::forward::streams;
 use super::request::with_facts;
 use super::wire::Wire;
@@ -44,7 +44,19 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
         session.set_read_timeout(Some(limits.body_timeout.saturating_mul(2)));
         session.set_write_timeout(None);
     }
+    ctx.caller = caller(&wire, session.req_header(), ctx);
     ctx.wire = Some(wire);
+}
+
+/// Who asks, as the networks in force have it.
+fn caller(wire: &Wire, request: &RequestHeader, ctx: &Ctx) -> Caller {
+    let connected = wire.caller().ip().to_canonical();
+    match ctx.snapshot.as_deref().map(Snapshot::callers) {
+        Some(callers) if callers.trust(connected) => {
+            Caller { connected, client: callers.client(connected, &request.headers), trusted: true }
+        }
+        _ => Caller { connected, client: connected, trusted: false },
+    }
 }
 
 /// Takes the request, or says why not.

@@ -29,6 +29,7 @@ pub struct Ctx {
     pub(super) wire: Option<Arc<Wire>>,
     pub(super) serving: Option<Serving>,
     pub(super) id: Id,
+    pub(super) caller: Caller,
     pub(super) route: Option<usize>,
     pub(super) route_tail: Option<Arc<RouteTail>>,
     pub(super) pool_tail: Option<Arc<PoolTail>>,
@@ -60,6 +61,17 @@ pub(super) enum Body {
     Owed,
     /// All of it is on its way, or there is none.
     Sent,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    /// Who connected to us: whom the PROXY header names, or the socket's other end.
+    pub(super) connected: IpAddr,
+    /// On whose behalf.
+    pub(super) client: IpAddr,
+    /// The word of who connected counts.
+    pub(super) trusted: bool,
 }
 
 /// The request's id.
@@ -120,6 +132,7 @@ impl Ctx {
             wire: None,
             serving: None,
             id: Id::made(),
+            caller: Caller { connected: NOWHERE.ip(), client: NOWHERE.ip(), trusted: false },
             route: None,
             route_tail: None,
             pool_tail: None,
@@ -154,9 +167,9 @@ impl Ctx {
         self.wire.as_ref().map_or(NOWHERE, |wire| wire.listener())
     }
 
-    /// Who asks.
+    /// Who asks, after trusted proxies.
     pub(super) fn client(&self) -> IpAddr {
-        self.peer().ip().to_canonical()
+        self.caller.client
     }
 
     /// The final header is out: what the snapshot was needed for is over.

@@ -299,8 +299,9 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         }
     }
     let sender = Sender {
-        peer: ctx.client(),
-        client: ctx.client(),
+        peer: ctx.caller.connected,
+        client: ctx.caller.client,
+        trusted: ctx.caller.trusted,
         scheme: SCHEME,
         host: client.headers.get(header::HOST),
         request_id: ctx.id.as_str(),

@@ -19,7 +19,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
     let line = first_line(unheard.head);
     let (method, target) = understood(line);
     store.load().unrouted().answered(method, status, unheard.took);
-    let peer = unheard.wire.peer();
+    let (peer, caller) = (unheard.wire.peer(), unheard.wire.caller());
     let headers = HeaderMap::new();
     let facts = Facts {
         method,
@@ -28,7 +28,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
         host_port: "",
         target,
         headers: &headers,
-        client_ip: peer.ip().to_canonical(),
+        client_ip: caller.ip().to_canonical(),
         peer,
     };
     log.write(&Record {

@@ -23,7 +23,7 @@ use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
 use crate::pool::{Member, Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
-use crate::traffic::{Access, Forwarding, Limits};
+use crate::traffic::{Access, Callers, Forwarding, Limits};
 
 pub use found::Found;
 pub use limits::ClientLimits;
@@ -41,6 +41,7 @@ pub struct Snapshot {
     version: u64,
     client_limits: ClientLimits,
     request_limits: Limits,
+    callers: Callers,
     table: Table,
     routes: Vec<Route>,
     pools: Vec<Upstream>,
@@ -102,6 +103,7 @@ impl Snapshot {
             version: previous.map_or(1, |previous| previous.version + 1),
             client_limits: ClientLimits::compile(&config.client_limits),
             request_limits: Limits::compile(&config.client_limits),
+            callers: Callers::compile(&config.trusted_proxies, &config.client_address),
             table,
             routes,
             pools,
@@ -195,6 +197,11 @@ impl Snapshot {
     /// What a request's header may be.
     pub fn request_limits(&self) -> &Limits {
         &self.request_limits
+    }
+
+    /// Whose word about the client counts.
+    pub fn callers(&self) -> &Callers {
+        &self.callers
     }
 
     /// The route a request belongs to, by number.

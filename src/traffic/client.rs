@@ -1,13 +1,10 @@
 //! May this address ask? `deny` wins; a non-empty `allow` admits only what it lists.
 //!
-//! An IPv4 address inside an IPv6 one (`::ffff:a.b.c.d`) is the IPv4 address, in lists and in questions alike, so
-//! that the kind of the listening socket makes no difference. Lists are merged when compiled: looking one up is a
-//! binary search.
+//! Always: how an address is written makes no difference ([`Networks`]).
 
 use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-
+use super::networks::Networks;
 use crate::config::route;
 
 /// The `access` section of a route.
@@ -25,54 +22,8 @@ impl Access {
 
     /// May `ip` ask?
     pub fn admits(&self, ip: IpAddr) -> bool {
-        let ip = ip.to_canonical();
         !self.deny.contain(ip) && (self.allow.are_none() || self.allow.contain(ip))
     }
-}
-
-/// Networks without overlap, sorted.
-#[derive(Debug, Clone, Default)]
-struct Networks {
-    v4: Vec<Ipv4Net>,
-    v6: Vec<Ipv6Net>,
-}
-
-impl Networks {
-    fn of(written: &[IpNet]) -> Self {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for net in written {
-            match unmapped(*net) {
-                IpNet::V4(net) => v4.push(net),
-                IpNet::V6(net) => v6.push(net),
-            }
-        }
-        Self { v4: Ipv4Net::aggregate(&v4), v6: Ipv6Net::aggregate(&v6) }
-    }
-
-    fn are_none(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty()
-    }
-
-    fn contain(&self, ip: IpAddr) -> bool {
-        // Without overlap only the last network that begins at or before the address can hold it.
-        match ip {
-            IpAddr::V4(ip) => {
-                let begun = self.v4.partition_point(|net| net.network() <= ip);
-                self.v4[..begun].last().is_some_and(|net| net.contains(&ip))
-            }
-            IpAddr::V6(ip) => {
-                let begun = self.v6.partition_point(|net| net.network() <= ip);
-                self.v6[..begun].last().is_some_and(|net| net.contains(&ip))
-            }
-        }
-    }
-}
-
-fn unmapped(net: IpNet) -> IpNet {
-    let IpNet::V6(v6) = net else { return net };
-    let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));
-    let v4 = v4.and_then(|(ip, length)| Ipv4Net::new(ip, length).ok());
-    v4.map_or(net, IpNet::V4)
 }
 
 #[cfg(test)]
@@ -124,6 +75,7 @@ mod tests {
 mod properties {
     use std::net::Ipv4Addr;
 
+    use ipnet::{IpNet, Ipv4Net};
     use proptest::prelude::*;
 
     use super::*;

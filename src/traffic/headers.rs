@@ -19,6 +19,9 @@ use crate::config::{Invalid, pool};
 use crate::template::address;
 
 const FOR: &str = "X-Forwarded-For";
+const PROTO: &str = "X-Forwarded-Proto";
+const HOST: &str = "X-Forwarded-Host";
+const REAL_IP: &str = "X-Real-IP";
 const REQUEST_ID: &str = "X-Request-ID";
 const FORWARDED: &str = "Forwarded";
 
@@ -33,10 +36,12 @@ pub struct Forwarding {
 /// Who asked, as the origin is told.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender<'a> {
-    /// The other end of the client's connection.
+    /// Who connected to us.
     pub peer: IpAddr,
     /// Who asks, after trusted proxies.
     pub client: IpAddr,
+    /// The peer is a trusted proxy.
+    pub trusted: bool,
     /// `http` or `https`.
     pub scheme: &'static str,
     /// The Host the client asked for.
@@ -65,7 +70,8 @@ impl Forwarding {
             self.x_forwarded(request, sender);
         }
         if self.forwarded {
-            let element = self.appended(&request.headers, FORWARDED, element(sender).as_bytes());
+            let element = element(self.told(sender), sender);
+            let element = self.appended(&request.headers, FORWARDED, element.as_bytes());
             put(request, FORWARDED, element);
         }
         if self.request_id != RequestId::Off {
@@ -76,13 +82,26 @@ impl Forwarding {
         }
     }
 
-    /// X-Forwarded-For says the way; the others are ours to say, whatever the client said (rule U8).
+    /// X-Forwarded-For says the way; the others are ours to say, unless a trusted proxy has said them (rule U8).
     fn x_forwarded(&self, request: &mut RequestHeader, sender: &Sender<'_>) {
-        let way = self.appended(&request.headers, FOR, &ip(sender.peer));
+        let set = self.x_forwarded == XForwarded::Set;
+        let way = self.appended(&request.headers, FOR, &ip(self.told(sender)));
         put(request, FOR, way);
-        put(request, "X-Real-IP", HeaderValue::from_bytes(&ip(sender.client)).ok());
-        put(request, "X-Forwarded-Proto", Some(HeaderValue::from_static(sender.scheme)));
-        put(request, "X-Forwarded-Host", sender.host.cloned());
+        let kept = |request: &RequestHeader, name| sender.trusted && !set && request.headers.contains_key(name);
+        if !kept(request, REAL_IP) {
+            put(request, REAL_IP, HeaderValue::from_bytes(&ip(sender.client)).ok());
+        }
+        if !kept(request, PROTO) {
+            put(request, PROTO, Some(HeaderValue::from_static(sender.scheme)));
+        }
+        if !kept(request, HOST) {
+            put(request, HOST, sender.host.cloned());
+        }
+    }
+
+    /// Whom we add: the last hop behind the others, or who asks when nobody else is told of.
+    fn told(&self, sender: &Sender<'_>) -> IpAddr {
+        if self.x_forwarded == XForwarded::Set { sender.client } else { sender.peer }
     }
 
     /// `element`, behind what all lines of `name` say already unless that is to be replaced.
@@ -163,8 +182,8 @@ fn frames(name: &HeaderName) -> bool {
 }
 
 /// One element of RFC 7239.
-fn element(sender: &Sender<'_>) -> String {
-    let node = match sender.peer.to_canonical() {
+fn element(told: IpAddr, sender: &Sender<'_>) -> String {
+    let node = match told.to_canonical() {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("\"[{ip}]\""),
     };
@@ -220,11 +239,22 @@ mod tests {
 
     /// The lines of `name` that the origin sees.
     fn sent(forwarding: Forwarding, client: &[(&'static str, &'static str)], name: &str) -> Vec<String> {
+        sent_by(false, forwarding, client, name)
+    }
+
+    /// The same, sent by a trusted proxy or by somebody else.
+    fn sent_by(
+        trusted: bool,
+        forwarding: Forwarding,
+        client: &[(&'static str, &'static str)],
+        name: &str,
+    ) -> Vec<String> {
         let mut request = request(client);
         let host = HeaderValue::from_static("shop.example:8080");
         let sender = Sender {
             peer: "::ffff:10.0.0.9".parse().unwrap(),
             client: "192.0.2.1".parse().unwrap(),
+            trusted,
             scheme: "http",
             host: Some(&host),
             request_id: "f00d",
@@ -245,7 +275,7 @@ mod tests {
     fn set_replaces_and_off_leaves_what_came() {
         let came = [("X-Forwarded-For", "1.1.1.1"), ("X-Real-IP", "1.1.1.1")];
         let set = Forwarding { x_forwarded: XForwarded::Set, ..KEEP };
-        assert_eq!(sent(set, &came, "x-forwarded-for"), ["10.0.0.9"]);
+        assert_eq!(sent(set, &came, "x-forwarded-for"), ["192.0.2.1"], "who asks: nobody else stands in the list");
         let off = Forwarding { x_forwarded: XForwarded::Off, ..KEEP };
         assert_eq!(sent(off, &came, "x-forwarded-for"), ["1.1.1.1"]);
         assert_eq!(sent(off, &came, "x-real-ip"), ["1.1.1.1"]);
@@ -266,6 +296,19 @@ mod tests {
     }
 
     #[test]
+    fn u8_what_a_trusted_proxy_said_of_scheme_host_and_client_is_kept() {
+        let came =
+            [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "shop.example"), ("X-Real-IP", "198.51.100.7")];
+        for (name, value) in came {
+            assert_eq!(sent_by(true, KEEP, &came, name), [value]);
+            let set = Forwarding { x_forwarded: XForwarded::Set, ..KEEP };
+            assert_ne!(sent_by(true, set, &came, name), [value], "set says what we know alone");
+        }
+        assert_eq!(sent_by(true, KEEP, &[], "x-forwarded-proto"), ["http"]);
+        assert_eq!(sent_by(true, KEEP, &[], "x-real-ip"), ["192.0.2.1"]);
+    }
+
+    #[test]
     fn forwarded_is_added_only_when_asked_for() {
         assert!(sent(KEEP, &[], "forwarded").is_empty());
         let asked = Forwarding { forwarded: true, ..KEEP };
@@ -275,11 +318,12 @@ mod tests {
         let v6 = Sender {
             peer: "2001:db8::1".parse().unwrap(),
             client: "::1".parse().unwrap(),
+            trusted: false,
             scheme: "https",
             host: None,
             request_id: "",
         };
-        assert_eq!(element(&v6), "for=\"[2001:db8::1]\";proto=https");
+        assert_eq!(element(v6.peer, &v6), "for=\"[2001:db8::1]\";proto=https");
     }
 
     #[test]
@@ -330,6 +374,7 @@ mod tests {
         let sender = Sender {
             peer: [127, 0, 0, 1].into(),
             client: [127, 0, 0, 1].into(),
+            trusted: false,
             scheme: "http",
             host: None,
             request_id: "",
@@ -425,7 +470,7 @@ mod properties {
                 request.append_header(FOR, line.as_str()).unwrap();
             }
             let peer = IpAddr::from([10, 0, 0, 9]);
-            let sender = Sender { peer, client: peer, scheme: "http", host: None, request_id: "x" };
+            let sender = Sender { peer, client: peer, trusted: false, scheme: "http", host: None, request_id: "x" };
             let forwarding =
                 Forwarding { x_forwarded: XForwarded::Append, forwarded: true, request_id: RequestId::Keep };
             forwarding.towards_origin(&mut request, &sender, None);

@@ -2,16 +2,21 @@
 //!
 //! Checks answer a [`Denial`], never a status: what a denial looks like on the wire is the proxy's. In their order:
 //! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), then who asks
-//! ([`client`]). What goes on is shaped by [`headers`]; everything else of a request is passed on as it came. What
-//! an answer says of its origin's cache is read by [`cache_status`].
+//! ([`client`]). Who that is, behind proxies, is told by [`proxy_header`] at the start of a connection and by
+//! [`caller`] in a request. What goes on is shaped by [`headers`]; everything else of a request is passed on as it came.
+//! What an answer says of its origin's cache is read by [`cache_status`].
 
 pub mod cache_status;
+pub mod caller;
 pub mod client;
 pub mod headers;
 pub mod limits;
+mod networks;
+pub mod proxy_header;
 pub mod target;
 
 pub use cache_status::{CacheStatus, Cached};
+pub use caller::Callers;
 pub use client::Access;
 pub use headers::Forwarding;
 pub use limits::Limits;

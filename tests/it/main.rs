@@ -12,6 +12,7 @@
 mod answers_on_the_wire;
 mod backups;
 mod balancing;
+mod behind_a_balancer;
 mod beside_nginx;
 mod books_agree;
 mod connections_to_origins;

@@ -47,6 +47,7 @@ impl Home {
 #[derive(Debug)]
 pub struct Wire {
     peer: SocketAddr,
+    caller: SocketAddr,
     home: Arc<Home>,
     opened: Instant,
     h2: AtomicBool,
@@ -171,6 +172,11 @@ impl Wire {
         self.peer
     }
 
+    /// Who connected: whom the PROXY header names, or the socket's other end.
+    pub fn caller(&self) -> SocketAddr {
+        self.caller
+    }
+
     /// The listener's address as configured.
     pub fn listener(&self) -> SocketAddr {
         self.home.listener()
@@ -189,10 +195,11 @@ impl Wire {
 
 /// The connection's side.
 impl Wire {
-    /// A connection from `peer`, just accepted.
-    pub fn new(peer: SocketAddr, home: Arc<Home>, limits: Limits) -> Arc<Self> {
+    /// A connection from `peer`, just accepted, that `caller` made.
+    pub fn new(peer: SocketAddr, caller: SocketAddr, home: Arc<Home>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             peer,
+            caller,
             home,
             opened: Instant::now(),
             h2: AtomicBool::new(false),
@@ -220,6 +227,11 @@ impl Wire {
         self.body_wanted.store(false, Relaxed);
         self.body_awaited.store(false, Relaxed);
         self.turn.lock().begin(limits, self.is_settled());
+    }
+
+    /// Whether nothing was ever handed over.
+    pub fn is_silent(&self) -> bool {
+        self.received.load(Relaxed) == 0
     }
 
     /// Whether the finished requests used up all that was handed over: nothing of the next one came yet.
@@ -335,9 +347,11 @@ pub(crate) mod tests {
         }
     }
 
+    const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1234);
+
     fn wire() -> Arc<Wire> {
         let home = Home::new(([127, 0, 0, 1], 80).into(), Arc::new(AtomicBool::new(false)));
-        Wire::new(([127, 0, 0, 1], 1234).into(), Arc::new(home), limits())
+        Wire::new(PEER, PEER, Arc::new(home), limits())
     }
 
     fn serve(wire: &Arc<Wire>, header: usize, body: usize) {
@@ -388,7 +402,7 @@ pub(crate) mod tests {
     fn the_last_allowed_request_and_a_drain_close() {
         let draining = Arc::new(AtomicBool::new(false));
         let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
-        let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
+        let wire = Wire::new(PEER, PEER, home, limits());
         let first = wire.hook_ran();
         assert!(!wire.must_close());
         let rest = [wire.hook_ran(), wire.hook_ran()];
@@ -397,7 +411,7 @@ pub(crate) mod tests {
         drop((first, rest));
         assert_eq!(wire.serving(), 0);
         let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
-        let wire = Wire::new(([127, 0, 0, 1], 1).into(), home, limits());
+        let wire = Wire::new(PEER, PEER, home, limits());
         assert!(!wire.must_close());
         draining.store(true, Relaxed);
         assert!(wire.must_close());

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use h2::SendStream;
 use h2::client::SendRequest;
 use http::{Request, Version};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -21,6 +22,15 @@ use super::pattern::Pattern;
 /// Sends all requests before the first answer is read; the answers stand in the order of the requests.
 pub(crate) fn h2c(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
     within(PATIENCE, all(to, asks))
+}
+
+/// The same, behind these bytes.
+pub(crate) fn h2c_behind(to: SocketAddr, first: &[u8], asks: &[Ask]) -> Vec<Result<Answer, String>> {
+    within(PATIENCE, async {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(first).await.unwrap();
+        all_of(over(stream).await, asks).await
+    })
 }
 
 /// Sends so many bytes of the pattern; `sent` counts along.
@@ -131,7 +141,10 @@ fn within<T>(limit: Duration, work: impl Future<Output = T>) -> T {
 }
 
 async fn connect(to: SocketAddr) -> SendRequest<Bytes> {
-    let stream = TcpStream::connect(to).await.unwrap();
+    over(TcpStream::connect(to).await.unwrap()).await
+}
+
+async fn over(stream: TcpStream) -> SendRequest<Bytes> {
     stream.set_nodelay(true).unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
@@ -139,7 +152,10 @@ async fn connect(to: SocketAddr) -> SendRequest<Bytes> {
 }
 
 async fn all(to: SocketAddr, asks: &[Ask]) -> Vec<Result<Answer, String>> {
-    let client = connect(to).await;
+    all_of(connect(to).await, asks).await
+}
+
+async fn all_of(client: SendRequest<Bytes>, asks: &[Ask]) -> Vec<Result<Answer, String>> {
     let mut sent = Vec::new();
     for ask in asks {
         let client = client.clone();

@@ -37,7 +37,7 @@ pub(crate) use dns::{Dns, Say, dns, loopback};
 pub(crate) use dnsmasq::dnsmasq;
 pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
-pub(crate) use h2c::{h2c, h2c_download, h2c_shut, h2c_slow_upload, h2c_stalled, h2c_upload};
+pub(crate) use h2c::{h2c, h2c_behind, h2c_download, h2c_shut, h2c_slow_upload, h2c_stalled, h2c_upload};
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;

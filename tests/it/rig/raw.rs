@@ -1,7 +1,10 @@
 //! A client connection that sends exactly these bytes and sees exactly what comes back.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd as _;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 
 use super::PATIENCE;
 use super::client::Answer;
@@ -18,7 +21,19 @@ pub(crate) fn raw(to: SocketAddr) -> Raw {
 
 impl Raw {
     pub(crate) fn connect(to: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+        Self::over(TcpStream::connect_timeout(&to, PATIENCE)?)
+    }
+
+    /// From an address of this machine's own choice, such as 127.0.0.2.
+    pub(crate) fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
+        let family = if from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
+        connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
+        Self::over(TcpStream::from(socket))
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
