@@ -14,6 +14,7 @@ mod view;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -136,6 +137,11 @@ impl Bound {
     /// The admin address, its port known.
     pub fn address(&self) -> Option<SocketAddr> {
         self.network.as_ref()?.local_addr().ok()
+    }
+
+    /// Another descriptor of the socket of the admin address, if there is one.
+    pub fn duplicate(&self) -> Option<io::Result<OwnedFd>> {
+        Some(self.network.as_ref()?.try_clone().map(OwnedFd::from))
     }
 
     /// Answers on a thread of its own until the answer is dropped.

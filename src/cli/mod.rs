@@ -11,6 +11,7 @@ mod offline;
 mod plan;
 mod request;
 mod run;
+mod supervise;
 mod top;
 mod well;
 
@@ -55,6 +56,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Run),
+    Supervise(supervise::Supervise),
     Check(offline::Check),
     Dump(offline::Dump),
     Schema(offline::Schema),
@@ -72,6 +74,7 @@ impl Command {
     fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Run(command) => command.run(),
+            Self::Supervise(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Schema(command) => command.run(),
@@ -100,6 +103,8 @@ pub(crate) enum Exit {
     Refused,
     /// A signal ended it.
     Stopped,
+    /// As a process it started did.
+    As(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -110,6 +115,7 @@ impl From<Exit> for ExitCode {
             Exit::Misused => Self::from(2),
             Exit::Refused => Self::from(3),
             Exit::Stopped => Self::from(130),
+            Exit::As(code) => Self::from(code),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::mem::take;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -23,10 +24,11 @@ use crate::config::process::{self, Process};
 use crate::config::units::{Auto, Off};
 use crate::config::{self, Config, Loaded};
 use crate::health::Prober;
-use crate::lifecycle::kept::{self, First, Instead};
+use crate::lifecycle::kept::{self, Before, First, Instead};
 use crate::lifecycle::reload::{self, Texts};
 use crate::lifecycle::resolving::resolve_names;
 use crate::lifecycle::signals::{self, Leaving};
+use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::watch::{self, Look};
 use crate::lifecycle::{self, By, Leave, Ledger, Manager, Readiness, Reloads, probing};
 use crate::listeners::{self, Bound, Connections, Drain, Handed, Hooks, Listeners};
@@ -67,19 +69,18 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         // before anything is opened: a number may only mean what it meant when the process began
-        let handed = Handed::new(lifecycle::activated()?)?;
+        let sockets = lifecycle::activated()?;
+        let (supervisor, held) = Supervisor::of_environment().context("the supervisor")?;
+        let handed = Handed::new(sockets.into_iter().chain(held.sockets))?;
         let start = if self.listen.is_empty() {
-            Start::with_file(self.file.path(), self.state, self.strict)?
+            Start::with_file(self.file.path(), Before { state: self.state, last: held.last }, self.strict)?
         } else {
             Start::with_arguments(&self.text())?
         };
         let leaving = Leaving::default();
         let hear = |wishes| signals::hear(wishes, leaving.clone());
-        Start { watch: self.watch, handed, manager: Manager::of_environment(), ..start }.serve(
-            &leaving,
-            hear,
-            |_| {},
-        )?;
+        let start = Start { watch: self.watch, handed, manager: Manager::of_environment(), ..start };
+        start.supervised_by(supervisor).serve(&leaving, hear, |_| {})?;
         Ok(Exit::Done)
     }
 
@@ -98,7 +99,7 @@ impl Run {
 /// Runs the gateway of `file` as a part of another command: deaf to signals, until `leaving` is told. `announce` learns
 /// where it can be reached.
 pub(super) fn inside(file: PathBuf, leaving: &Leaving, announce: impl FnOnce(Places)) -> anyhow::Result<()> {
-    Start::with_file(file, None, false)?.serve(leaving, |_| Ok(()), announce)
+    Start::with_file(file, Before::default(), false)?.serve(leaving, |_| Ok(()), announce)
 }
 
 /// What the file says, compiled; nothing is open yet.
@@ -119,10 +120,10 @@ struct Start {
 
 impl Start {
     /// Reads the file, or what was last served in its place.
-    fn with_file(file: PathBuf, state: Option<PathBuf>, strict: bool) -> anyhow::Result<Self> {
+    fn with_file(file: PathBuf, before: Before, strict: bool) -> anyhow::Result<Self> {
         let (metrics, started, look) = (Metrics::new()?, now(), Look::at(&file));
         let compile = |config: &Config| Snapshot::compile(config, None, &metrics, started);
-        let First { loaded, compiled, read, instead, refused, kept } = kept::first(&file, state, strict, compile)
+        let First { loaded, compiled, read, instead, refused, kept } = kept::first(&file, before, strict, compile)
             .map_err(|instead| match instead {
                 Instead::Wrong(report) => anyhow::Error::new(report),
                 Instead::Refused(_) => anyhow::Error::new(instead),
@@ -132,7 +133,7 @@ impl Start {
             instead.to_string().lines().for_each(|line| log::error!("{line}"));
             log::error!("serving the text that was served last");
         }
-        let texts = Texts { file: Some(file), read, kept };
+        let texts = Texts { file: Some(file), read, kept, ..Texts::default() };
         Ok(Self { look: Some(look), ..Self::new(loaded, compiled, (texts, refused), metrics, started) })
     }
 
@@ -160,6 +161,13 @@ impl Start {
         Self { process, texts, look: None, watch: false, handed, manager, store, ledger, metrics, started }
     }
 
+    /// One who starts the next process if this one crashes.
+    fn supervised_by(mut self, supervisor: Supervisor) -> Self {
+        lifecycle::warn_of_engines(self.process.drain, supervisor.exists());
+        self.texts.supervisor = supervisor;
+        self
+    }
+
     /// Serves until `leaving` is told; `announce` learns where, when all is open.
     fn serve(
         mut self,
@@ -168,11 +176,14 @@ impl Start {
         announce: impl FnOnce(Places),
     ) -> anyhow::Result<()> {
         let descriptors = lifecycle::raise();
+        let supervisor = self.texts.supervisor.clone();
         let (bound, admin) = open(&self.process, take(&mut self.handed))?;
+        let held = duplicates(&bound, &admin, &supervisor)?;
         let shards = self.shards();
         let log = Arc::new(self.access_log(shards)?);
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
-        let (drain, readiness) = (Drain::default(), Arc::new(Readiness::told_to(take(&mut self.manager))));
+        let readiness = Arc::new(Readiness::told_to(take(&mut self.manager), supervisor.clone()));
+        let drain = Drain::default();
         let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes(readiness.clone()));
         let places = Places::of(&bound, &admin);
         let asked = self.asked(&readiness, (&reloads, leaving), &prober);
@@ -194,6 +205,7 @@ impl Start {
             work.push(("watcher", watch::follow(file, look, reloads)));
         }
         reload::Reloader::new(self.texts, store, ledger, metrics, published).start(inbox)?;
+        supervisor.serving(held);
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         announce(places);
         let (told, times) = (leaving.told(), self.process.drain);
@@ -269,6 +281,14 @@ fn open(process: &Process, handed: Handed) -> anyhow::Result<(Vec<Bound>, admin:
     let mut handed = handed.claim(&addresses.collect::<Vec<_>>());
     let of_admin = settings.address.and_then(|_| handed.pop().flatten());
     Ok((listeners::bind(&process.listeners, handed)?, admin::Bound::new(&settings, of_admin)?))
+}
+
+/// What a supervisor holds, so that nobody is refused while the next process starts.
+fn duplicates(bound: &[Bound], admin: &admin::Bound, supervisor: &Supervisor) -> io::Result<Vec<OwnedFd>> {
+    if !supervisor.exists() {
+        return Ok(Vec::new());
+    }
+    bound.iter().map(Bound::duplicate).chain(admin.duplicate()).collect()
 }
 
 /// What signals set off.

@@ -1,5 +1,5 @@
-//! What outlives the process? In the folder of `process.state`: the text last served, and the digests of those that
-//! somebody went back from.
+//! What outlives the process? In the folder of `process.state`, and with a supervisor: the text last served, and the
+//! digests of those that somebody went back from.
 //!
 //! A start whose file cannot be read, or says what was gone back from, serves the text last served instead: whatever
 //! broke the file broke nothing else. Always: a file is replaced as a whole, and readable by its owner only, since a
@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::supervise::Last;
 use crate::config::{self, Complaint, Config, Loaded, Report};
 
 const TEXT: &str = "last.yaml";
@@ -89,14 +90,22 @@ impl Kept {
     }
 }
 
-/// Reads `file`, or what was last served if that cannot be served and `strict` is not set. `state`: where that is kept,
-/// if not where the file says.
+/// Where what was served before may be found.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// A folder, if not the one the file names.
+    pub state: Option<PathBuf>,
+    /// What the supervisor kept.
+    pub last: Option<Last>,
+}
+
+/// Reads `file`, or what was last served `before` if that cannot be served and `strict` is not set.
 ///
 /// # Errors
 /// Neither can be served: what is wrong with the file.
 pub fn first<T>(
     file: &Path,
-    state: Option<PathBuf>,
+    before: Before,
     strict: bool,
     compile: impl Fn(&Config) -> Result<T, Vec<Complaint>>,
 ) -> Result<First<T>, Instead> {
@@ -105,8 +114,9 @@ pub fn first<T>(
         Ok((loaded, _)) => loaded.config.process.state.on().cloned(),
         Err(_) => written_state(&fs::read_to_string(file).unwrap_or_default()),
     };
-    let kept = state.or(written).map(Kept);
-    let refused = kept.as_ref().map(Kept::refused).unwrap_or_default();
+    let kept = before.state.or(written).map(Kept);
+    let mut refused = kept.as_ref().map(Kept::refused).unwrap_or_default();
+    refused.extend(before.last.iter().flat_map(|last| last.refused.clone()));
     let digest = read.as_ref().ok().map(|(loaded, _)| loaded.digest.clone());
     let (instead, both) = match read {
         Ok((loaded, compiled)) if !refused.contains(&loaded.digest) => {
@@ -118,10 +128,10 @@ pub fn first<T>(
     if strict {
         return Err(instead);
     }
-    let last = kept.as_ref().and_then(|kept| {
-        let (name, text) = (kept.0.join(TEXT).display().to_string(), kept.text()?);
-        config::parse_with(&name, &text, &compile).ok()
-    });
+    let held = before.last.map(|last| ("the text last served".to_owned(), last.text));
+    let written = || kept.as_ref().and_then(|kept| Some((kept.0.join(TEXT).display().to_string(), kept.text()?)));
+    let serve = |(name, text): (String, String)| config::parse_with(&name, &text, &compile).ok();
+    let last = held.and_then(serve).or_else(|| written().and_then(serve));
     let (served, instead) = match (last, both) {
         (Some(last), _) => (last, Some(instead)),
         // There is nothing else.
@@ -183,7 +193,8 @@ mod tests {
 
         /// The origin of what a start serves, and whether that is not the file.
         fn start(&self, strict: bool) -> Result<(String, bool), String> {
-            let first = first(&self.file(), None, strict, |_| Ok(())).map_err(|instead| instead.to_string())?;
+            let first =
+                first(&self.file(), Before::default(), strict, |_| Ok(())).map_err(|instead| instead.to_string())?;
             Ok((first.loaded.config.pools["p"].origins[0].name.clone(), first.instead.is_some()))
         }
     }
@@ -223,13 +234,30 @@ mod tests {
     fn without_a_folder_nothing_is_kept_and_a_folder_can_be_named() {
         let place = Place::new();
         fs::write(place.file(), text("threads: auto", "a")).unwrap();
-        let start = |state: Option<PathBuf>| first(&place.file(), state, false, |_| Ok(()));
+        let start = |state: Option<PathBuf>| first(&place.file(), Before { state, last: None }, false, |_| Ok(()));
         assert_eq!(start(None).unwrap().kept, None);
         let kept = start(Some(place.state())).unwrap().kept.unwrap();
         kept.keep(&text("threads: auto", "b"), [].into_iter()).unwrap();
         fs::remove_file(place.file()).unwrap();
         assert!(start(None).is_err());
         assert_eq!(start(Some(place.state())).unwrap().loaded.config.pools["p"].origins[0].name, "b");
+    }
+
+    #[test]
+    fn u6_what_the_supervisor_kept_is_served_before_what_a_folder_has() {
+        let place = Place::new();
+        let (good, bad) = (place.write("a"), place.write("b"));
+        Kept::at(place.state()).keep(&text("threads: 1", "older"), [].into_iter()).unwrap();
+        let last = Last { text: good, refused: vec![digest(&bad)] };
+        let start = |text: &str| {
+            fs::write(place.file(), text).unwrap();
+            let before = Before { state: Some(place.state()), last: Some(last.clone()) };
+            let first = first(&place.file(), before, false, |_| Ok(())).unwrap();
+            (first.loaded.config.pools["p"].origins[0].name.clone(), first.refused == last.refused)
+        };
+        assert_eq!(start(&bad), ("a".into(), true), "somebody went back from it");
+        assert_eq!(start("version: 2"), ("a".into(), true));
+        assert_eq!(start(&text("threads: 1", "c")), ("c".into(), true), "a file that can be served is");
     }
 
     #[test]

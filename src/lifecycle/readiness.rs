@@ -1,4 +1,5 @@
-//! Is the process ready for requests? What `/readyz` says and the service manager is told, and how long ago somebody asked.
+//! Is the process ready for requests? What `/readyz` says, the service manager and the supervisor are told, and how long
+//! ago somebody asked.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::notify::Manager;
+use super::supervise::Supervisor;
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
@@ -20,18 +22,19 @@ pub struct Readiness {
     asked: AtomicU64,
     born: Instant,
     manager: Manager,
+    supervisor: Supervisor,
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self::told_to(Manager::default())
+        Self::told_to(Manager::default(), Supervisor::default())
     }
 }
 
 impl Readiness {
-    /// Starting; `manager` is told of every change.
-    pub fn told_to(manager: Manager) -> Self {
-        Self { state: AtomicU8::new(STARTING), asked: AtomicU64::new(0), born: Instant::now(), manager }
+    /// Starting; `manager` is told of every change, `supervisor` of the end.
+    pub fn told_to(manager: Manager, supervisor: Supervisor) -> Self {
+        Self { state: AtomicU8::new(STARTING), asked: AtomicU64::new(0), born: Instant::now(), manager, supervisor }
     }
 
     /// The first round of probes is over, or took too long.
@@ -46,6 +49,7 @@ impl Readiness {
     pub fn end(&self) {
         if self.state.swap(LEAVING, Relaxed) != LEAVING {
             self.manager.stopping();
+            self.supervisor.leaving();
         }
     }
 

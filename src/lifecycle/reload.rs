@@ -21,6 +21,7 @@ use super::ledger::Ledger;
 use super::movement::Movement;
 use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome, in_force, told};
 use super::pending::Pending;
+use super::supervise::Supervisor;
 use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Complaint, Loaded, Mistake, Report, Severity};
 use crate::health::Ripe;
@@ -37,6 +38,8 @@ pub struct Texts {
     pub read: Option<String>,
     /// What outlives the process.
     pub kept: Option<Kept>,
+    /// Who starts the next one if this one crashes.
+    pub supervisor: Supervisor,
 }
 
 /// The one that writes snapshots.
@@ -297,11 +300,13 @@ impl Reloader {
 
     /// Keeps what is in force for a process to come.
     fn keep(&self) {
-        let Some(kept) = &self.texts.kept else { return };
-        let refused = self.ledger.refused();
-        if let Err(error) = kept.keep(self.store.load().text(), refused.iter().map(String::as_str)) {
+        let (in_force, refused) = (self.store.load(), self.ledger.refused());
+        if let Some(kept) = &self.texts.kept
+            && let Err(error) = kept.keep(in_force.text(), refused.iter().map(String::as_str))
+        {
             log::error!("{kept}: {error}; a start without its file would not serve what is in force now");
         }
+        self.texts.supervisor.keep(in_force.text(), refused);
     }
 
     fn show(&self) {
@@ -404,7 +409,7 @@ mod tests {
         let snapshot = snapshot.read_from(&loaded);
         let ledger = Arc::new(Ledger::new(&snapshot, [], SystemTime::now()));
         let store = Arc::new(Store::new(snapshot));
-        let texts = Texts { file: Some(file.to_owned()), read: Some(loaded.digest), kept: None };
+        let texts = Texts { file: Some(file.to_owned()), read: Some(loaded.digest), ..Texts::default() };
         Reloader::new(texts, store, ledger, metrics, Box::new(|| ()))
     }
 

@@ -1,12 +1,14 @@
 //! What do signals mean? HUP reloads, USR1 reopens logs, TERM and QUIT leave, INT or a second TERM exits at once.
 //!
 //! Heard on a thread of their own, from before anything is announced until the process is gone: neither a busy data
-//! plane nor Pingora, which listens for one signal only, can keep a second TERM from working.
+//! plane nor Pingora, which listens for one signal only, can keep a second TERM from working. A parent that blocks
+//! signals, as the supervisor does, has those that come before this wait.
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use nix::sys::signal::SigSet;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -79,7 +81,12 @@ pub fn hear(wishes: Wishes, leaving: Leaving) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // the handlers are in place when this returns
     let heard = runtime.block_on(async { Heard::new() })?;
-    let obey = move || runtime.block_on(obey(heard, wishes, leaving));
+    let obey = move || {
+        if let Err(errno) = SigSet::all().thread_unblock() {
+            log::error!("signals stay blocked: {errno}");
+        }
+        runtime.block_on(obey(heard, wishes, leaving));
+    };
     thread::Builder::new().name("signals".to_owned()).spawn(obey).map(drop)
 }
 

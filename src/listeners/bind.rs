@@ -3,7 +3,7 @@
 use std::io;
 use std::iter;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind as bind_to, listen, setsockopt, socket, sockopt,
@@ -26,6 +26,11 @@ impl Bound {
     /// The address the socket has: with the port the kernel chose, if 0 was written.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
+    }
+
+    /// Another descriptor of the same socket: its queue lives for as long as one of both does.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
     }
 }
 

@@ -51,6 +51,7 @@ mod service_manager;
 mod signals;
 mod slow_clients;
 mod streaming;
+mod supervision;
 mod ten_thousand_origins;
 mod texts;
 mod threads_together;

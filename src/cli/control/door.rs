@@ -5,12 +5,14 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+
+use crate::config::process::Admin;
 
 /// For a connection to the admin address.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -51,6 +53,16 @@ impl Door {
         Ok(Self::Socket { path, file: None })
     }
 
+    /// The admin address of the file, as it is reached from this machine; what [`Door::of_file`] finds if it is off.
+    pub(super) fn nearest(file: Option<&Path>) -> anyhow::Result<Self> {
+        // a gateway whose file is gone may serve all the same
+        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        match admin(&text) {
+            Some(address) => Ok(Self::Admin(address)),
+            None => Self::of_file(file),
+        }
+    }
+
     /// Connects, with so much time for every single read and write.
     pub(super) fn open(&self, patience: Duration) -> anyhow::Result<Line> {
         match self {
@@ -74,6 +86,23 @@ impl Door {
 fn unreachable(path: &Path, file: Option<&Path>, error: &io::Error) -> anyhow::Error {
     let named = file.map_or_else(String::new, |file| format!(" (named by {})", file.display()));
     anyhow!("control socket {}{named}: {error}; is the gateway running?", path.display())
+}
+
+/// The admin address a file says, or the default one; none if it is off. Any address is the own machine's, too.
+fn admin(text: &str) -> Option<SocketAddr> {
+    let file: serde_yaml::Value = serde_yaml::from_str(text).unwrap_or_default();
+    let section = file.get("process").and_then(|process| process.get("admin"));
+    if matches!(section, Some(serde_yaml::Value::Bool(false))) || section.and_then(|it| it.as_str()) == Some("off") {
+        return None;
+    }
+    let written = section.and_then(|section| section.get("address")?.as_str()?.parse().ok());
+    let mut address: SocketAddr = written.unwrap_or_else(|| Admin::default().address);
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    Some(address)
 }
 
 /// What a file says about the control socket.
@@ -128,6 +157,20 @@ mod tests {
         assert_eq!(written("process: { control_socket: false }"), Written::Off);
         assert_eq!(written("process: {}"), Written::Not);
         assert_eq!(written("\t"), Written::Not);
+    }
+
+    #[test]
+    fn the_admin_address_is_the_one_of_the_file_as_seen_from_here() {
+        let address = |text: &str| admin(text).map(|address| address.to_string());
+        assert_eq!(address("process: { admin: { address: 10.0.0.1:9 } }").unwrap(), "10.0.0.1:9");
+        assert_eq!(address("process: { admin: { address: 0.0.0.0:9180 } }").unwrap(), "127.0.0.1:9180");
+        assert_eq!(address("process: { admin: { address: \"[::]:9\" } }").unwrap(), "[::1]:9");
+        for text in ["", "\t", "process: {}", "process: { admin: {} }"] {
+            assert_eq!(address(text).unwrap(), "127.0.0.1:9180", "{text}");
+        }
+        for off in ["off", "false"] {
+            assert_eq!(address(&format!("process: {{ admin: {off} }}")), None);
+        }
     }
 
     #[test]

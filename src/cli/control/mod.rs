@@ -23,6 +23,8 @@ use client::{Reply, ask};
 use door::Door;
 pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
 
+/// For a health check, which is repeated.
+const BRIEFLY: Duration = Duration::from_secs(5);
 /// For each read of an answer. A reload waits two seconds for a file that is being written.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -47,6 +49,11 @@ pub(super) struct Status {
     /// Print the answer as it is
     #[arg(long)]
     json: bool,
+    /// Only whether it is ready for requests, by exit code: for health checks
+    ///
+    /// Asks the admin address of the file, since the control socket may be somebody else's.
+    #[arg(long, conflicts_with = "json")]
+    ready: bool,
 }
 
 impl Target {
@@ -81,10 +88,25 @@ impl Target {
         };
         ask(&mut line?, method, target)
     }
+
+    /// What it answers to a balancer.
+    fn ask_readiness(&self) -> anyhow::Result<Reply> {
+        let door = match (&self.socket, self.admin) {
+            (Some(path), _) => Door::Socket { path: path.clone(), file: None },
+            (None, Some(address)) => Door::Admin(address),
+            (None, None) => Door::nearest(self.file.existing().as_deref())?,
+        };
+        ask(&mut door.open(BRIEFLY)?, "GET", "/readyz")
+    }
 }
 
 impl Status {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        if self.ready {
+            let reply = self.target.ask_readiness()?;
+            print(&format!("{}\n", reply.body.trim_end()))?;
+            return Ok(if reply.status == 200 { Exit::Done } else { Exit::Failed });
+        }
         let body = self.target.get("/status")?;
         if self.json {
             print(&format!("{}\n", body.trim_end()))?;

@@ -21,7 +21,7 @@ use super::client::{Answer, Ask, Client};
 use super::footprint::Footprint;
 use super::metrics::Metrics;
 use super::origin::Origin;
-use super::process::Process;
+use super::process::{Process, children};
 use super::way::Way;
 use super::{PATIENCE, eventually, ports, within};
 
@@ -147,7 +147,7 @@ impl Setup {
     }
 
     fn launch(&self, folder: &Path, socket: Option<&TcpListener>) -> Process {
-        let mut command = program(self.way.command(socket), folder, &["run"]);
+        let mut command = program(self.way.command(folder, socket), folder, &["run"]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let output = folder.join("output");
         let file = std::fs::File::options().create(true).append(true).open(&output).unwrap();
@@ -330,7 +330,7 @@ impl Gateway {
 
     /// Runs a command of the same binary with this gateway's file.
     pub(crate) fn command(&self, arguments: &[&str]) -> Output {
-        program(Way::Plain.command(None), self.folder.path(), arguments).output().unwrap()
+        program(Way::Plain.command(self.folder.path(), None), self.folder.path(), arguments).output().unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -349,6 +349,11 @@ impl Gateway {
 
     pub(crate) fn pid(&self) -> i32 {
         self.process.pid().as_raw()
+    }
+
+    /// The processes it started, and those that were left to it.
+    pub(crate) fn children(&self) -> Vec<i32> {
+        children(self.pid())
     }
 
     pub(crate) fn footprint(&self) -> Footprint {

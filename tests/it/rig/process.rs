@@ -61,6 +61,16 @@ impl Process {
     }
 }
 
+/// Whose parent a process is by now; those that ended and were not waited for included.
+pub(crate) fn children(parent: i32) -> Vec<i32> {
+    let parent_of = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<i32>().ok()
+    };
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    all.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();

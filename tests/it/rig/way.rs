@@ -1,7 +1,8 @@
-//! How is a gateway started? As it is, or by what stands in for a service manager.
+//! How is a gateway started? As it is, by its supervisor, or by what stands in for a service manager.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What starts it.
@@ -11,20 +12,41 @@ pub(crate) enum Way {
     Plain,
     /// One that opened the first listener's socket before.
     Activated,
+    /// `moorgate supervise`.
+    Supervised,
+    /// The same, in a process that has a child and a grandchild already: `orphan` in its folder is the number of the latter,
+    /// and the former ends when there is a file `go`.
+    SupervisedWithChildren,
 }
 
 /// Becomes the process that LISTEN_PID names, its standard input being descriptor 3.
 const ACTIVATE: &str = r#"export LISTEN_PID=$$; exec "$0" "$@" 3<&0 </dev/null"#;
 
+/// Its child waits for at most half a minute, and its grandchild lives for a minute unless it is ended.
+const WITH_CHILDREN: &str = r#"
+( sleep 60 & echo $! >orphan; for n in $(seq 600); do [ -e go ] && break; sleep 0.05; done ) &
+exec "$0" "$@""#;
+
 impl Way {
     /// The beginning of the command line, up to `run`; `socket` is the one that was opened before.
-    pub(crate) fn command(self, socket: Option<&TcpListener>) -> Command {
+    pub(crate) fn command(self, folder: &Path, socket: Option<&TcpListener>) -> Command {
         let binary = env!("CARGO_BIN_EXE_moorgate");
         match (self, socket) {
             (Self::Activated, Some(socket)) => activated(binary, socket.try_clone().unwrap().into()),
+            (Self::Supervised, _) => with(Command::new(binary), &["supervise", "--"]),
+            (Self::SupervisedWithChildren, _) => {
+                let mut command = with(Command::new("sh"), &["-c", WITH_CHILDREN, binary, "supervise", "--"]);
+                command.current_dir(folder);
+                command
+            }
             _ => Command::new(binary),
         }
     }
+}
+
+fn with(mut command: Command, arguments: &[&str]) -> Command {
+    command.args(arguments);
+    command
 }
 
 /// `binary`, with `socket` as systemd passes it on.

@@ -1,0 +1,107 @@
+//! What do the supervisor and a process it started say to each other, and how does it look on the line between them?
+//!
+//! A message is one byte for its kind, two for the number of descriptors, and those. The process takes what it is given
+//! first; later it only speaks. Always: whoever reads waits for [`PATIENCE`] at most, so that neither can hold up the other.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::lifecycle::handoff::rights;
+
+/// For each read and write.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is said.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// These sockets listen: held by the supervisor over a crash, served by the process.
+    Sockets(Vec<OwnedFd>),
+    /// The text last served, in a file of memory; nothing yet.
+    Text(Option<OwnedFd>),
+    /// The process leaves: nothing is to be held for another one.
+    Leaving,
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Line(UnixStream);
+
+impl Line {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self(stream))
+    }
+
+    /// Two ends.
+    pub(super) fn pair() -> io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok((Self::new(ours)?, theirs))
+    }
+
+    /// For poll(2).
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.0
+    }
+
+    pub(super) fn say(&self, said: &Said) -> io::Result<()> {
+        let (kind, descriptors) = match said {
+            Said::Sockets(sockets) => (b'S', sockets.as_slice()),
+            Said::Text(text) => (b'T', text.as_slice()),
+            Said::Leaving => (b'L', &[][..]),
+        };
+        let count = u16::try_from(descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let [high, low] = count.to_be_bytes();
+        (&self.0).write_all(&[kind, high, low])?;
+        rights::send(&self.0, descriptors)
+    }
+
+    /// The next message; waits for it.
+    pub(super) fn hear(&self) -> io::Result<Said> {
+        let mut head = [0; 3];
+        (&self.0).read_exact(&mut head)?;
+        let [kind, high, low] = head;
+        let mut descriptors = rights::receive(&self.0, u16::from_be_bytes([high, low]).into())?;
+        match kind {
+            b'S' => Ok(Said::Sockets(descriptors)),
+            b'T' => Ok(Said::Text(descriptors.pop())),
+            b'L' => Ok(Said::Leaving),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message of another version")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let (ours, theirs) = Line::pair().unwrap();
+        let theirs = Line::new(theirs).unwrap();
+        let file = || OwnedFd::from(File::open("/dev/null").unwrap());
+        ours.say(&Said::Sockets((0..300).map(|_| file()).collect())).unwrap();
+        ours.say(&Said::Text(Some(file()))).unwrap();
+        ours.say(&Said::Text(None)).unwrap();
+        ours.say(&Said::Leaving).unwrap();
+        assert!(matches!(theirs.hear().unwrap(), Said::Sockets(sockets) if sockets.len() == 300));
+        assert!(matches!(theirs.hear().unwrap(), Said::Text(Some(_))));
+        assert!(matches!(theirs.hear().unwrap(), Said::Text(None)));
+        assert!(matches!(theirs.hear().unwrap(), Said::Leaving));
+        drop(ours);
+        assert_eq!(theirs.hear().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_half_message_is_an_error_in_time() {
+        let (ours, mut theirs) = Line::pair().unwrap();
+        theirs.write_all(b"S\0\x02").unwrap();
+        assert!(ours.hear().is_err());
+        theirs.write_all(b"?\0\0").unwrap();
+        assert_eq!(ours.hear().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

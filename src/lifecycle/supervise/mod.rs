@@ -1,0 +1,261 @@
+//! Who starts the gateway again, and keeps its clients meanwhile? The supervisor: PID 1 of a container.
+//!
+//! It starts `run`, passes signals on, reaps whatever ends, and ends as the last process it started. It holds duplicates
+//! of the listening sockets and the text last served: when a process crashes, clients wait in the queues until the next
+//! one serves, and that one knows what was served even if the file is broken by then (rule U6). Always: no threads, no
+//! runtime, no configuration of its own, so that little can go wrong in what must not fail.
+
+mod backoff;
+mod line;
+mod supervised;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use backoff::Backoff;
+use line::{Line, Said};
+use supervised::VARIABLE;
+pub use supervised::{HeldForUs, Last, Supervisor};
+
+/// What is heard; the last one is what ends a child.
+const SIGNALS: [Signal; 7] = [
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTERM,
+    Signal::SIGQUIT,
+    Signal::SIGINT,
+    Signal::SIGCHLD,
+];
+
+/// Starts the gateway and whoever follows it; answers the exit code of the last one. `program` is started with
+/// `arguments`; `sockets` listen already.
+///
+/// # Errors
+/// The first process cannot be started, or the system refuses what any supervisor needs.
+pub fn supervise(program: PathBuf, arguments: Vec<OsString>, sockets: Vec<OwnedFd>) -> io::Result<i32> {
+    let heard: SigSet = SIGNALS.into_iter().collect();
+    heard.thread_block()?;
+    let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    // whoever is left behind comes to this process, be it PID 1 or not
+    set_child_subreaper(true)?;
+    let mut house = House {
+        program,
+        arguments,
+        held: Held { sockets, text: None },
+        generations: Vec::new(),
+        backoff: Backoff::default(),
+        due: None,
+        leaving: false,
+        served: false,
+        code: 0,
+    };
+    house.start()?;
+    while !house.is_over() {
+        house.wait(&signals)?;
+        house.hear();
+        while let Some(signal) = next(&signals)? {
+            house.obey(signal);
+        }
+        house.start_if_due();
+    }
+    Ok(house.code)
+}
+
+/// The next signal that came, if any.
+fn next(signals: &SignalFd) -> io::Result<Option<Signal>> {
+    let Some(found) = signals.read_signal()? else { return Ok(None) };
+    Ok(i32::try_from(found.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()))
+}
+
+struct House {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    held: Held,
+    /// Those that live, the oldest first.
+    generations: Vec<Generation>,
+    backoff: Backoff,
+    /// When the next one is to be started.
+    due: Option<Instant>,
+    /// It was told to leave, or said that it does.
+    leaving: bool,
+    /// One has served.
+    served: bool,
+    /// Of the last one that ended.
+    code: i32,
+}
+
+/// What outlives a crash.
+struct Held {
+    sockets: Vec<OwnedFd>,
+    text: Option<OwnedFd>,
+}
+
+/// A process that was started.
+struct Generation {
+    pid: Pid,
+    /// Until it breaks off.
+    line: Option<Line>,
+    since: Instant,
+}
+
+impl House {
+    /// Starts a process, and tells it what is held for it.
+    fn start(&mut self) -> io::Result<()> {
+        let (line, theirs) = Line::pair()?;
+        line.say(&Said::Sockets(self.held.sockets.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?))?;
+        line.say(&Said::Text(self.held.text.as_ref().map(OwnedFd::try_clone).transpose()?))?;
+        fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env(VARIABLE, format!("{}:{}", std::process::id(), theirs.as_raw_fd()));
+        // its end is waited for by number, with all others
+        let id = command.spawn()?.id();
+        let pid = Pid::from_raw(i32::try_from(id).map_err(io::Error::other)?);
+        self.generations.push(Generation { pid, line: Some(line), since: now() });
+        Ok(())
+    }
+
+    fn start_if_due(&mut self) {
+        if self.due.is_none_or(|due| due > now()) {
+            return;
+        }
+        self.due = None;
+        if let Err(error) = self.start() {
+            log::error!("{}: {error}", self.program.display());
+            self.start_again_after(Duration::ZERO);
+        }
+    }
+
+    fn start_again_after(&mut self, lived: Duration) {
+        let wait = self.backoff.crashed(lived);
+        log::warn!("starting again in {wait:?}; {} sockets are held meanwhile", self.held.sockets.len());
+        self.due = Some(now() + wait);
+    }
+
+    fn is_over(&self) -> bool {
+        self.generations.is_empty() && self.due.is_none()
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self, signals: &SignalFd) -> io::Result<()> {
+        let lines = self.generations.iter().filter_map(|generation| Some(generation.line.as_ref()?.stream().as_fd()));
+        let all = std::iter::once(signals.as_fd()).chain(lines);
+        let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let patience = match self.due {
+            // a millisecond more, or it would be asked many times within the last one
+            Some(due) => PollTimeout::try_from(due.saturating_duration_since(now()) + Duration::from_millis(1)),
+            None => Ok(PollTimeout::NONE),
+        };
+        match poll(&mut all, patience.unwrap_or(PollTimeout::MAX)) {
+            Err(errno) if errno != Errno::EINTR => Err(errno.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what processes say of themselves.
+    fn hear(&mut self) {
+        let mut said = Vec::new();
+        for generation in &mut self.generations {
+            said.extend(std::iter::from_fn(|| generation.says()));
+        }
+        said.into_iter().for_each(|said| self.believe(said));
+    }
+
+    fn believe(&mut self, said: Said) {
+        match said {
+            Said::Sockets(sockets) => {
+                self.served = true;
+                // one that leaves closes its sockets in time; a duplicate would keep clients waiting for nobody
+                self.held.sockets = if self.leaving { Vec::new() } else { sockets };
+            }
+            Said::Text(text) => self.held.text = text,
+            Said::Leaving => {
+                self.leaving = true;
+                self.held.sockets = Vec::new();
+            }
+        }
+    }
+
+    fn obey(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGCHLD => self.reap(),
+            Signal::SIGUSR2 => log::warn!("USR2 ignored: this version cannot upgrade in place"),
+            Signal::SIGHUP | Signal::SIGUSR1 => self.pass_on(signal),
+            _ => {
+                self.leaving = true;
+                self.due = None;
+                self.held.sockets = Vec::new();
+                self.pass_on(signal);
+            }
+        }
+    }
+
+    fn pass_on(&self, signal: Signal) {
+        for generation in &self.generations {
+            if let Err(errno) = kill(generation.pid, signal) {
+                log::warn!("{signal} to process {}: {errno}", generation.pid);
+            }
+        }
+    }
+
+    /// Takes leave of all that ended, those nobody else waits for included.
+    fn reap(&mut self) {
+        // what they said before comes first
+        self.hear();
+        loop {
+            let (pid, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, code),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, 128 + signal as i32),
+                Ok(WaitStatus::StillAlive) | Err(_) => return,
+                Ok(_) => continue,
+            };
+            let Some(at) = self.generations.iter().position(|generation| generation.pid == pid) else { continue };
+            let lived = now().saturating_duration_since(self.generations.remove(at).since);
+            self.ended(pid, code, lived);
+        }
+    }
+
+    /// A process that serves no more is started again, unless it left or never got so far.
+    fn ended(&mut self, pid: Pid, code: i32, lived: Duration) {
+        self.code = code;
+        if self.leaving || code == 0 || !self.served {
+            return;
+        }
+        log::error!("process {pid} ended with {code} after {lived:.1?}");
+        self.start_again_after(lived);
+    }
+}
+
+impl Generation {
+    /// What it said and was not heard yet.
+    fn says(&mut self) -> Option<Said> {
+        let line = self.line.as_ref()?;
+        let mut ready = [PollFd::new(line.stream().as_fd(), PollFlags::POLLIN)];
+        if poll(&mut ready, PollTimeout::ZERO) != Ok(1) {
+            return None;
+        }
+        let said = line.hear().ok();
+        if said.is_none() {
+            self.line = None;
+        }
+        said
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the supervisor waits by this clock")]
+fn now() -> Instant {
+    Instant::now()
+}
