@@ -1,11 +1,11 @@
-# make demo | test | lint | bench | bench-versus | bench-incidents | sim | mutants; each installs what it lacks, or says how.
+# make demo | test | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
 CARGO ?= cargo
 NEXTEST := $(shell command -v cargo-nextest)
 
-.PHONY: demo test lint bench smoke bench-versus bench-incidents sim mutants needs
+.PHONY: demo test lint bench smoke bench-versus bench-incidents sim mutants image-test needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -58,6 +58,12 @@ sim: needs
 mutants: PROFILE = dev
 mutants: needs
 	PROFILE=$(PROFILE) tests/mutants/run $(ONLY)
+
+# The image, built and run: starts, reloads, crashes, drains. Linux, as root; what it lacks is installed on Debian.
+image-test: needs
+	docker/check
+	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
+	docker/image-test --binary $(PLACE)/moorgate
 
 needs:
 	@.ci/needs

@@ -5,6 +5,8 @@
 
 mod control;
 mod demo;
+#[cfg(test)]
+mod deployment;
 mod key;
 mod moves;
 mod offline;

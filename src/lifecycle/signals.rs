@@ -91,20 +91,23 @@ pub fn hear(wishes: Wishes, leaving: Leaving) -> io::Result<()> {
 }
 
 async fn obey(mut heard: Heard, wishes: Wishes, leaving: Leaving) {
+    let mut told = false;
     loop {
         tokio::select! {
             _ = heard.reload.recv() => (wishes.reload)(),
             _ = heard.reopen.recv() => (wishes.reopen)(),
             _ = heard.upgrade.recv() => log::warn!("USR2 ignored: this version cannot upgrade in place"),
-            _ = heard.leave.recv() => leave(&wishes, &leaving),
-            _ = heard.quit.recv() => leave(&wishes, &leaving),
+            _ = heard.leave.recv() => leave(&wishes, &leaving, &mut told),
+            _ = heard.quit.recv() => leave(&wishes, &leaving, &mut told),
             _ = heard.interrupt.recv() => exit(&wishes),
         }
     }
 }
 
-fn leave(wishes: &Wishes, leaving: &Leaving) {
-    if leaving.tell() {
+/// The first signal leaves in peace, even after a command that said so: an engine sends TERM behind a hook of its own.
+fn leave(wishes: &Wishes, leaving: &Leaving, told: &mut bool) {
+    leaving.tell();
+    if std::mem::replace(told, true) {
         exit(wishes);
     }
 }

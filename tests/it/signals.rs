@@ -81,6 +81,25 @@ fn int_and_a_second_term_leave_at_once() {
     }
 }
 
+/// As Kubernetes does: a hook that runs the command, then TERM.
+#[test]
+fn u4_term_after_a_drain_by_command_is_no_second_one() {
+    let (a, mut gateway) = with_drain("{ lame_duck: 0s, timeout: 20s }");
+    a.script([on("/slow").hold("gate").answer(200)]);
+    let mut slow = rig::raw(gateway.address());
+    slow.send("GET /slow HTTP/1.1\r\nHost: t\r\n\r\n");
+    a.await_held("gate", 1);
+    assert_eq!(gateway.command(&["drain"]).status.code(), Some(0));
+    refuses(&gateway);
+    gateway.signal(Signal::SIGTERM);
+    for _ in 0..20 {
+        assert_eq!(gateway.admin("GET", "/readyz").status, 503);
+    }
+    a.release("gate");
+    assert_eq!(slow.answer().status, 200);
+    assert_eq!(gateway.exit(), 0);
+}
+
 #[test]
 fn hup_and_usr2_do_not_end_the_process() {
     let (_a, mut gateway) = with_drain("{ lame_duck: 0s, timeout: 1s }");
