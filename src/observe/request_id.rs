@@ -16,13 +16,10 @@ impl RequestId {
     }
 
     fn from_bits(bits: u128) -> Self {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 32];
-        for (index, digit) in digits.iter_mut().enumerate() {
-            let nibble = (bits >> (124 - 4 * index)) & 0xf;
-            *digit = match nibble as u8 {
-                nibble @ 0..=9 => b'0' + nibble,
-                nibble => b'a' + nibble - 10,
-            };
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+            pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
         Self(digits)
     }

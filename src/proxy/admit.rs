@@ -12,7 +12,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::forward::streams;
-use super::request::with_facts;
+use super::request::{Host, with_facts};
 use super::wire::Wire;
 use crate::resilience::Class;
 use crate::routing;
@@ -26,6 +26,7 @@ const HEADER_LINE: usize = 32;
 
 /// The first hook of a request: from here on the connection's answers are ours to give.
 pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
+    ctx.host = Host::of(session.req_header());
     let Some(wire) = Wire::of(session) else { return };
     ctx.serving = Some(wire.hook_ran());
     if let Some(first_byte) = wire.began() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::request::Host;
 use super::watchdog::Watch;
 use super::wire::{Serving, Wire};
 use crate::health::Endpoint;
@@ -30,6 +31,7 @@ pub struct Ctx {
     pub(super) serving: Option<Serving>,
     pub(super) id: Id,
     pub(super) caller: Caller,
+    pub(super) host: Host,
     pub(super) route: Option<usize>,
     pub(super) route_tail: Option<Arc<RouteTail>>,
     pub(super) pool_tail: Option<Arc<PoolTail>>,
@@ -133,6 +135,7 @@ impl Ctx {
             serving: None,
             id: Id::made(),
             caller: Caller { connected: NOWHERE.ip(), client: NOWHERE.ip(), trusted: false },
+            host: Host::default(),
             route: None,
             route_tail: None,
             pool_tail: None,

@@ -98,6 +98,10 @@ impl Gateway {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
         }
         if ctx.attempts.is_empty() {
+            if ctx.body == Body::Sent && !ctx.streams {
+                // A header alone: a socket takes it at once, and the watchdog's silence holds for it too.
+                peer.options.write_timeout = None;
+            }
             upstream.pool.budget().first_attempt(now);
             ctx.tries = 1;
         }
@@ -329,7 +333,18 @@ fn owe(ctx: &Ctx, now: Instant) {
 }
 
 /// A piece of the request's body.
-pub(super) fn request_body(session: &Session, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx, now: Instant) {
+pub(super) fn request_body(
+    session: &Session,
+    body: &mut Option<Bytes>,
+    end: bool,
+    ctx: &mut Ctx,
+    clock: fn() -> Instant,
+) {
+    // Nearly every request: there is no body, and nobody waited for one.
+    if end && body.is_none() && ctx.body == Body::Sent {
+        return;
+    }
+    let now = clock();
     // An empty last piece would be written as a second terminating chunk and spoil the connection for the next
     // request (github.com/cloudflare/pingora/issues/935).
     if end && body.as_ref().is_some_and(Bytes::is_empty) {

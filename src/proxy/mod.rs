@@ -128,7 +128,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Held,
     ) -> Result<()> {
-        forward::request_body(session, body, end, ctx, Self::now());
+        forward::request_body(session, body, end, ctx, Self::now);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! What did the client ask, in the terms of templates and routes? Borrowed from Pingora's header, never copied
-//! unless a host needs normalising or a target is not in origin form.
+//! unless a target is not in origin form; the host is asked for at every turn and worked out once.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,33 @@ use super::ctx::Ctx;
 use crate::template::{Facts, host};
 use crate::traffic::Target;
 
+/// The host a request is for, in both its spellings.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    name: Box<str>,
+    /// Where that differs.
+    with_port: Option<Box<str>>,
+}
+
+impl Host {
+    /// That of this request; empty when it names none.
+    pub(super) fn of(request: &RequestHeader) -> Self {
+        let authority = authority(request);
+        let (name, with_port) = (host::normalise(authority), host::with_port(authority, SCHEME));
+        let with_port = (with_port != name).then(|| with_port.into());
+        Self { name: name.into(), with_port }
+    }
+}
+
 /// Shows `look` the request as templates see it.
 pub(super) fn with_facts<T>(request: &RequestHeader, ctx: &Ctx, look: impl FnOnce(&Facts<'_>) -> T) -> T {
-    let authority = authority(request);
-    let (host, host_port) = (host::normalise(authority), host::with_port(authority, SCHEME));
+    let Host { name, with_port } = &ctx.host;
     let target = target(request, Target::as_received);
     look(&Facts {
         method: request.method.as_str(),
         scheme: SCHEME,
-        host: &host,
-        host_port: &host_port,
+        host: name,
+        host_port: with_port.as_ref().unwrap_or(name),
         target: &target,
         headers: &request.headers,
         client_ip: ctx.client(),
