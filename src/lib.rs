@@ -19,21 +19,23 @@
 //! | [`lifecycle`] | signals, reload, drain |
 //! | [`admin`] | the admin address and the control socket |
 //! | [`cli`] | commands |
+//! | [`age`] | how long ago was that, on another process's clock? |
 //!
 //! # Who may import whom (held by `tests/architecture.rs`)
 //!
 //! ```text
 //! cli -> every room
 //! admin -> lifecycle, snapshot, pool, observe, config, health, balance, template
-//! lifecycle -> listeners, snapshot, pool, observe, config, health
+//! lifecycle -> listeners, snapshot, pool, observe, config, health, age
 //! listeners -> proxy, snapshot, observe, config, traffic
 //! proxy -> snapshot, pool, routing, template, traffic, resilience, observe, balance, health
-//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe
-//! pool -> balance, health, resilience, config, template
-//! health -> balance, template, config
-//! routing, balance, resilience, traffic, observe -> template, config
+//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe, age
+//! pool -> balance, health, resilience, config, template, age
+//! health -> balance, template, config, age
+//! balance, resilience, observe -> template, config, age
+//! routing, traffic -> template, config
 //! template -> config
-//! config -> nothing of ours
+//! config, age -> nothing of ours
 //! ```
 //!
 //! Only admin, lifecycle, listeners, proxy, `health/probe.rs` and `resilience/failure.rs` know Pingora; `http` and
@@ -56,6 +58,7 @@
 //! ```
 
 pub mod admin;
+pub mod age;
 pub mod balance;
 pub mod cli;
 pub mod config;

@@ -7,7 +7,7 @@ use crate::source::{Reference, Source};
 pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ("cli", None),
     ("admin", Some(&["lifecycle", "snapshot", "pool", "observe", "config", "health", "balance", "template"])),
-    ("lifecycle", Some(&["listeners", "snapshot", "pool", "observe", "config", "health"])),
+    ("lifecycle", Some(&["listeners", "snapshot", "pool", "observe", "config", "health", "age"])),
     ("listeners", Some(&["proxy", "snapshot", "observe", "config", "traffic"])),
     (
         "proxy",
@@ -15,17 +15,29 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ),
     (
         "snapshot",
-        Some(&["pool", "routing", "resilience", "traffic", "config", "template", "balance", "health", "observe"]),
+        Some(&[
+            "pool",
+            "routing",
+            "resilience",
+            "traffic",
+            "config",
+            "template",
+            "balance",
+            "health",
+            "observe",
+            "age",
+        ]),
     ),
-    ("pool", Some(&["balance", "health", "resilience", "config", "template"])),
+    ("pool", Some(&["balance", "health", "resilience", "config", "template", "age"])),
     ("routing", Some(&["template", "config"])),
-    ("balance", Some(&["template", "config"])),
-    ("health", Some(&["balance", "template", "config"])),
-    ("resilience", Some(&["template", "config"])),
+    ("balance", Some(&["template", "config", "age"])),
+    ("health", Some(&["balance", "template", "config", "age"])),
+    ("resilience", Some(&["template", "config", "age"])),
     ("traffic", Some(&["template", "config"])),
-    ("observe", Some(&["template", "config"])),
+    ("observe", Some(&["template", "config", "age"])),
     ("template", Some(&["config"])),
     ("config", Some(&[])),
+    ("age", Some(&[])),
 ];
 
 const KNOW_PINGORA: [&str; 4] = ["admin", "lifecycle", "listeners", "proxy"];
