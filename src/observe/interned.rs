@@ -31,6 +31,11 @@ impl<K: Eq + Hash, V> Interned<K, V> {
         value
     }
 
+    /// Does anybody hold a value of this name?
+    pub(super) fn lives(&self, name: &K) -> bool {
+        self.0.lock().get(name).is_some_and(|value| value.strong_count() > 0)
+    }
+
     /// For `Drop` of a value: runs `clean` unless the name stands for another value by now.
     pub(super) fn leave(&self, name: &K, value: &V, clean: impl FnOnce()) {
         let mut values = self.0.lock();

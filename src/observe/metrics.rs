@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 
+use super::carried::Grows;
 use super::interned::Interned;
 use super::meters::{Counts, ListenerMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times};
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
@@ -38,6 +40,8 @@ pub struct Metrics(Arc<All>);
 /// The families and the meters that are alive.
 pub(super) struct All {
     registry: Registry,
+    /// Every family whose series only grow.
+    pub(super) growing: Vec<Box<dyn Grows>>,
     pub(super) requests: Family<Counter>,
     pub(super) request_duration: Family<Histogram>,
     pub(super) attempts: Family<Counter>,
@@ -76,7 +80,10 @@ pub(super) struct All {
 }
 
 /// Registers families one after the other.
-struct Book(Registry);
+struct Book {
+    registry: Registry,
+    growing: Mutex<Vec<Box<dyn Grows>>>,
+}
 
 impl Book {
     fn family<S: Series>(
@@ -90,7 +97,10 @@ impl Book {
 
     fn add<S: Series>(&self, named: Named) -> Result<Family<S>, prometheus::Error> {
         let family = Family::new(named)?;
-        self.0.register(Box::new(family.clone()))?;
+        self.registry.register(Box::new(family.clone()))?;
+        if S::GROWS {
+            self.growing.lock().push(Box::new(family.clone()));
+        }
         Ok(family)
     }
 
@@ -103,7 +113,7 @@ impl Book {
 impl Metrics {
     /// The metrics of this process, all at their start.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let book = Book(Registry::new());
+        let book = Book { registry: Registry::new(), growing: Mutex::default() };
         let info: Family<Level> = book.family("moorgate_build_info", "Which build this is; always 1.", &["version"])?;
         info.with(&[env!("CARGO_PKG_VERSION")]).set(1);
         let generation: Level =
@@ -185,6 +195,10 @@ impl Metrics {
     /// How many were lost so far.
     pub fn access_log_lost(&self) -> u64 {
         self.0.access_log_dropped.value()
+    }
+
+    pub(super) fn all(&self) -> &All {
+        &self.0
     }
 
     /// All series in Prometheus' text format.
@@ -343,7 +357,8 @@ impl All {
             by_origin: Interned::default(),
             times_by_origin: Interned::default(),
             by_listener: Interned::default(),
-            registry: book.0,
+            registry: book.registry,
+            growing: book.growing.into_inner(),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! access log turns a [`Record`] into a line without ever waiting for a disk. Nothing here decides anything.
 
 pub mod access_log;
+mod carried;
 mod interned;
 pub mod log;
 mod meters;
@@ -15,6 +16,7 @@ mod series;
 mod text;
 
 pub use access_log::AccessLog;
+pub use carried::{Counted, Told};
 pub use meters::{
     ConnectionOpen, ListenerMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters, RouteTimes,
 };

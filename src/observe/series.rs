@@ -24,6 +24,15 @@ pub(super) trait Series: Clone + Send + Sync + 'static {
     /// A series at its start.
     fn start(bounds: &'static [u64]) -> Self;
 
+    /// Does it only grow?
+    const GROWS: bool;
+
+    /// Everything that it counts; nothing of one that falls as well.
+    fn numbers(&self) -> Vec<u64>;
+
+    /// Adds as many of each, if there are as many.
+    fn add_numbers(&self, numbers: &[u64]);
+
     /// Writes the present value into `metric`.
     fn fill(&self, metric: &mut proto::Metric);
 }
@@ -51,6 +60,17 @@ impl Counter {
 
 impl Series for Counter {
     const KIND: proto::MetricType = proto::MetricType::COUNTER;
+    const GROWS: bool = true;
+
+    fn numbers(&self) -> Vec<u64> {
+        vec![self.value()]
+    }
+
+    fn add_numbers(&self, numbers: &[u64]) {
+        if let [n] = numbers {
+            self.add(*n);
+        }
+    }
 
     fn start(_: &'static [u64]) -> Self {
         Self(Arc::default())
@@ -86,6 +106,13 @@ impl Level {
 
 impl Series for Level {
     const KIND: proto::MetricType = proto::MetricType::GAUGE;
+    const GROWS: bool = false;
+
+    fn numbers(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn add_numbers(&self, _: &[u64]) {}
 
     fn start(_: &'static [u64]) -> Self {
         Self(Arc::default())
@@ -116,6 +143,13 @@ impl Gauge {
 
 impl Series for Gauge {
     const KIND: proto::MetricType = proto::MetricType::GAUGE;
+    const GROWS: bool = false;
+
+    fn numbers(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn add_numbers(&self, _: &[u64]) {}
 
     fn start(_: &'static [u64]) -> Self {
         Self(Arc::default())
@@ -155,6 +189,19 @@ impl Histogram {
 
 impl Series for Histogram {
     const KIND: proto::MetricType = proto::MetricType::HISTOGRAM;
+    const GROWS: bool = true;
+
+    /// The counts, and last the sum.
+    fn numbers(&self) -> Vec<u64> {
+        self.0.counts.iter().chain([&self.0.sum_micros]).map(|count| count.load(Relaxed)).collect()
+    }
+
+    fn add_numbers(&self, numbers: &[u64]) {
+        let all = self.0.counts.iter().chain([&self.0.sum_micros]);
+        if numbers.len() == self.0.counts.len() + 1 {
+            all.zip(numbers).for_each(|(count, n)| _ = count.fetch_add(*n, Relaxed));
+        }
+    }
 
     fn start(bounds: &'static [u64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
@@ -196,10 +243,13 @@ pub(super) struct Named {
 /// All series of one name.
 pub(super) struct Family<S>(Arc<Inner<S>>);
 
+/// Values of labels, in the order of the labels.
+pub(super) type Labels = Box<[Box<str>]>;
+
 struct Inner<S> {
     named: Named,
     desc: Desc,
-    series: Mutex<BTreeMap<Box<[Box<str>]>, S>>,
+    series: Mutex<BTreeMap<Labels, S>>,
 }
 
 impl<S> Clone for Family<S> {
@@ -221,6 +271,25 @@ impl<S: Series> Family<S> {
         debug_assert_eq!(values.len(), self.0.named.labels.len(), "{}", self.0.named.name);
         let values = values.iter().map(|value| Box::from(*value)).collect();
         self.0.series.lock().entry(values).or_insert_with(|| S::start(self.0.named.bounds)).clone()
+    }
+
+    /// Name and labels.
+    pub(super) fn named(&self) -> &Named {
+        &self.0.named
+    }
+
+    /// Shows each series to `look`.
+    pub(super) fn each(&self, mut look: impl FnMut(&[Box<str>], &S)) {
+        self.0.series.lock().iter().for_each(|(values, series)| look(values, series));
+    }
+
+    /// Takes all series whose first label values are these out of what is shown.
+    pub(super) fn remove_under(&self, values: &[&str]) {
+        let first: Labels = values.iter().map(|value| Box::from(*value)).collect();
+        let mut series = self.0.series.lock();
+        let under = series.range(first.clone()..).map(|(values, _)| values).take_while(|one| one.starts_with(&first));
+        let under: Vec<Labels> = under.cloned().collect();
+        under.iter().for_each(|values| _ = series.remove(values));
     }
 
     /// Takes the series with these label values out of what is shown.

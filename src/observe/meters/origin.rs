@@ -1,10 +1,7 @@
 //! Tries, connections, probes and ejections of one origin, and what it is like now.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use super::super::metrics::All;
 use super::super::series::{Gauge, Level};
@@ -55,7 +52,6 @@ pub(in crate::observe) struct Counts {
     connections: Words,
     probes: Words,
     cache: Words,
-    ejections: Mutex<BTreeSet<&'static str>>,
     gauges: OnceLock<OriginGauges>,
 }
 
@@ -126,8 +122,7 @@ impl OriginMeters {
 
     /// The origin was taken out; `reason` is a word of a short list.
     pub fn ejected(&self, reason: &'static str) {
-        let Counts { all, name: [pool, origin], ejections, .. } = &*self.counts;
-        ejections.lock().insert(reason);
+        let Counts { all, name: [pool, origin], .. } = &*self.counts;
         all.ejections.with(&[pool, origin, reason]).increment();
     }
 
@@ -153,7 +148,6 @@ impl Counts {
             connections: Words::new(CONNECTION_KINDS),
             probes: Words::new(PROBE_RESULTS),
             cache: Words::new(CACHE_RESULTS),
-            ejections: Mutex::default(),
             gauges: OnceLock::new(),
         }
     }
@@ -182,11 +176,10 @@ impl Drop for Counts {
     fn drop(&mut self) {
         let (all, [pool, origin]) = (&self.all, &self.name);
         all.by_origin.leave(&self.name, self, || {
-            self.attempts.used().for_each(|outcome| all.attempts.remove(&[pool, origin, outcome]));
-            self.connections.used().for_each(|kind| all.upstream_connections_total.remove(&[pool, origin, kind]));
-            self.probes.used().for_each(|result| all.probes.remove(&[pool, origin, result]));
-            self.cache.used().for_each(|result| all.origin_cache.remove(&[pool, origin, result]));
-            self.ejections.lock().iter().for_each(|reason| all.ejections.remove(&[pool, origin, reason]));
+            // Some were counted by another process, and not here.
+            [&all.attempts, &all.upstream_connections_total, &all.probes, &all.origin_cache, &all.ejections]
+                .iter()
+                .for_each(|family| family.remove_under(&[pool, origin]));
             all.origin_up.remove(&[pool, origin]);
             all.in_flight.remove(&[pool, origin]);
             all.ring_share.remove(&[pool, origin]);

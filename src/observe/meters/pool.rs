@@ -109,9 +109,9 @@ impl Drop for PoolMeters {
         let (all, pool) = (&self.all, &self.name);
         all.by_pool.leave(&self.name, self, || {
             let shown = self.shown.lock();
-            self.retries.used().for_each(|reason| all.retries.remove(&[pool, reason]));
-            self.suppressed.used().for_each(|reason| all.retries_suppressed.remove(&[pool, reason]));
-            self.dns.used().for_each(|result| all.dns_answers.remove(&[pool, result]));
+            [&all.retries, &all.retries_suppressed, &all.dns_answers]
+                .iter()
+                .for_each(|family| family.remove_under(&[pool]));
             shown.states.iter().for_each(|state| all.origins.remove(&[pool, state]));
             all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
             all.pool_short.remove(&[pool]);

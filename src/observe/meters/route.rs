@@ -50,15 +50,6 @@ impl RouteMeters {
         let [route, pool] = &self.name;
         self.all.requests.with(&[route, pool, METHODS[method], &code_label(hundred, rest)])
     }
-
-    /// Method, hundred and rest of every counter in use.
-    fn used(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        let pages = self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.get()?)));
-        pages.flat_map(|(index, page)| {
-            let used = page.iter().enumerate().filter(|(_, counter)| counter.get().is_some());
-            used.map(move |(rest, _)| (index / HUNDREDS, index % HUNDREDS, rest))
-        })
-    }
 }
 
 fn code_label(hundred: usize, rest: usize) -> String {
@@ -69,9 +60,7 @@ impl Drop for RouteMeters {
     fn drop(&mut self) {
         self.all.by_route.leave(&self.name, self, || {
             let [route, pool] = &self.name;
-            for (method, hundred, rest) in self.used() {
-                self.all.requests.remove(&[route, pool, METHODS[method], &code_label(hundred, rest)]);
-            }
+            self.all.requests.remove_under(&[route, pool]);
         });
     }
 }

@@ -34,8 +34,4 @@ impl Words {
             }
         }
     }
-
-    pub(super) fn used(&self) -> impl Iterator<Item = &'static str> {
-        self.words.iter().zip(&self.counters).filter(|(_, counter)| counter.get().is_some()).map(|(word, _)| *word)
-    }
 }

@@ -16,12 +16,12 @@ const TEXT: usize = 256;
 pub(super) struct Hot(Vec<Counter>);
 
 #[derive(Debug)]
-struct Counter {
-    hash: u32,
-    count: u64,
+pub(super) struct Counter {
+    pub(super) hash: u32,
+    pub(super) count: u64,
     /// So much of the count may be another key's.
-    error: u64,
-    text: Option<Box<[u8]>>,
+    pub(super) error: u64,
+    pub(super) text: Option<Box<[u8]>>,
 }
 
 /// A key that is asked for often.
@@ -46,6 +46,18 @@ impl Hot {
             counters.push(Counter { hash, count: 1, error: 0, text: Some(text(key)) });
         } else if let Some(least) = counters.iter_mut().min_by_key(|counter| counter.count) {
             *least = Counter { hash, count: least.count + 1, error: least.count, text: None };
+        }
+    }
+
+    /// Every counter.
+    pub(super) fn counters(&self) -> impl Iterator<Item = &Counter> {
+        self.0.iter()
+    }
+
+    /// One more counter, if there is room and its key has none yet.
+    pub(super) fn take(&mut self, counter: Counter) {
+        if self.0.len() < COUNTERS && self.0.iter().all(|one| one.hash != counter.hash) {
+            self.0.push(counter);
         }
     }
 

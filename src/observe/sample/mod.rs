@@ -5,6 +5,7 @@
 //! pool. Always holds: a request takes one short lock, which is only tried; it allocates when its key is new to the
 //! sample, and what is kept is bounded (some 16,000 keys a pool). Nothing here decides where anything goes.
 
+mod carried;
 mod hot;
 mod part;
 
@@ -13,9 +14,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use part::{Entry, Part};
 
+pub use carried::Carried;
 pub use hot::HotKey;
 
 /// Parts of a sample, each with a lock of its own.
@@ -47,7 +50,8 @@ pub struct Sighting<'a> {
 }
 
 /// Why a key was not served by its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Away {
     /// It was out.
     Down,

@@ -11,7 +11,7 @@ use super::hot::Hot;
 use super::{Away, Sighting, Url};
 
 /// Keys of one part at most.
-const KEYS: usize = 1024;
+pub(super) const KEYS: usize = 1024;
 
 /// The part.
 #[derive(Debug, Default)]
@@ -45,6 +45,20 @@ pub(super) struct Entry {
 }
 
 impl Part {
+    /// One without keys yet.
+    pub(super) fn begin(left_out: u32, requests: f64, span: u64) -> Self {
+        Self { left_out, requests, span, ..Self::default() }
+    }
+
+    /// The bits to be left out for no more than `most` keys to be left.
+    pub(super) fn thinned_to(&self, most: usize) -> u32 {
+        let mut left_out = self.left_out;
+        while left_out < u32::MAX && self.keys.values().filter(|entry| entry.number & left_out == 0).count() > most {
+            left_out = left_out << 1 | 1;
+        }
+        left_out
+    }
+
     /// One request, in this span; `url` is asked when its key is new.
     pub(super) fn see(&mut self, sighting: &Sighting<'_>, number: u32, span: u64, url: impl FnOnce() -> Option<Url>) {
         self.turn(span);
