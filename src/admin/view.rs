@@ -46,11 +46,12 @@ pub fn show(snapshot: &Snapshot, now: Instant) {
             let Some(meters) = upstream.meters.get(number) else { continue };
             let (origin, in_flight) = (member.origin(), member.origin().in_flight());
             let open = usize::try_from(origin.connections_open()).unwrap_or(usize::MAX);
+            let own = origin.load().own();
             meters.show(&OriginView {
                 up: origin.verdict().usable(),
                 in_flight,
-                active: in_flight.min(open),
-                idle: open.saturating_sub(in_flight),
+                active: own.min(open),
+                idle: open.saturating_sub(own),
                 weight: f64::from(member.weight()),
                 effective: member.effective_weight(),
                 share: shares.get(number).copied().unwrap_or_default(),

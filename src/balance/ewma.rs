@@ -6,11 +6,23 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// An average of seconds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ewma {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Ewma<T = Instant> {
     seconds: f64,
-    at: Instant,
+    at: T,
+}
+
+/// No answer takes longer.
+const LONGEST: f64 = 1e6;
+
+impl<T> Ewma<T> {
+    /// The same with another time.
+    pub(super) fn retimed<U>(self, time: impl Fn(T) -> U) -> Ewma<U> {
+        Ewma { seconds: self.seconds.clamp(0.0, LONGEST), at: time(self.at) }
+    }
 }
 
 impl Ewma {

@@ -8,14 +8,22 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::ewma::Ewma;
 use super::failures::Failures;
+use crate::age::Age;
+
+/// More attempts, or more credit, nobody has: sums of them stay sums.
+const MOST: usize = u32::MAX as usize;
+const CREDIT: i64 = 1 << 60;
 
 /// What an origin is doing.
 #[derive(Debug)]
 pub struct Load {
     in_flight: AtomicUsize,
+    /// Attempts of another process, as it told last.
+    elsewhere: AtomicUsize,
     failures: Failures,
     credit: AtomicI64,
     latency: Mutex<Option<Ewma>>,
@@ -26,15 +34,26 @@ impl Load {
     pub fn new(now: Instant) -> Self {
         Self {
             in_flight: AtomicUsize::new(0),
+            elsewhere: AtomicUsize::new(0),
             failures: Failures::new(now),
             credit: AtomicI64::new(0),
             latency: Mutex::new(None),
         }
     }
 
-    /// Attempts under way: requests, or streams where several share a connection.
+    /// Attempts under way: requests, or streams where several share a connection. Those of a process that is leaving count.
     pub fn in_flight(&self) -> usize {
+        self.own().saturating_add(self.elsewhere.load(Relaxed))
+    }
+
+    /// Those of this process alone.
+    pub fn own(&self) -> usize {
         self.in_flight.load(Relaxed)
+    }
+
+    /// So many are under way in a process that is leaving.
+    pub fn tell_elsewhere(&self, attempts: usize) {
+        self.elsewhere.store(attempts.min(MOST), Relaxed);
     }
 
     /// An attempt begins.
@@ -46,6 +65,7 @@ impl Load {
     /// more.
     #[must_use]
     pub fn enter_below(&self, most: usize) -> bool {
+        let most = most.saturating_sub(self.elsewhere.load(Relaxed));
         let one_more = |count: usize| (count < most).then_some(count.saturating_add(1));
         self.in_flight.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
@@ -77,9 +97,32 @@ impl Load {
         latency.and_then(|average| average.read(decay, now))
     }
 
+    /// What is known of it, as seen `now`.
+    pub fn export(&self, now: Instant) -> Carried {
+        let latency = *self.latency.lock();
+        let latency = latency.map(|average| average.retimed(|at| Age::of(at, now)));
+        Carried { credit: self.credit.load(Relaxed), latency }
+    }
+
+    /// This is known, and nothing else.
+    pub fn import(&self, carried: &Carried, now: Instant) {
+        self.credit.store(carried.credit.clamp(-CREDIT, CREDIT), Relaxed);
+        *self.latency.lock() = carried.latency.map(|average| average.retimed(|age: Age| age.at(now)));
+    }
+
     pub(super) fn credit(&self) -> &AtomicI64 {
         &self.credit
     }
+}
+
+/// What a process tells the next of an origin: its turn, and how long it took to answer. Who failed within the last second
+/// is soon known again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Carried {
+    #[serde(default)]
+    credit: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency: Option<Ewma<Age>>,
 }
 
 /// Loads of origins that do nothing yet.
@@ -96,4 +139,40 @@ pub(super) fn candidates<'l>(loads: &'l [Load], weights: &'l [u64]) -> impl Iter
     let candidate =
         |(member, (load, weight)): (usize, (&'l Load, &u64))| super::Candidate { member, weight: *weight, load };
     loads.iter().zip(weights).enumerate().map(candidate)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::*;
+
+    const DECAY: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn what_is_under_way_elsewhere_counts_against_the_limit_and_is_taken_away_again() {
+        let load = Load::new(Instant::now());
+        load.tell_elsewhere(3);
+        assert_eq!([(); 3].map(|()| load.enter_below(5)), [true, true, false]);
+        assert_eq!((load.in_flight(), load.own()), (5, 2));
+        load.tell_elsewhere(0);
+        assert!(load.enter_below(5));
+        assert_eq!(load.in_flight(), 3);
+        assert!([(); 3].map(|()| load.leave()) == [false, false, true], "the last of ours");
+    }
+
+    #[test]
+    fn another_process_knows_turn_and_time_as_they_were() {
+        let (here, there) = (Instant::now(), Instant::now() + Duration::from_secs(4321));
+        let load = Load::new(here);
+        load.credit().store(-7, Relaxed);
+        load.took(Duration::from_millis(800), DECAY, here);
+        let seen = here + Duration::from_secs(3);
+        let told = serde_json::to_string(&load.export(seen)).unwrap();
+        let other = Load::new(there);
+        other.import(&serde_json::from_str(&told).unwrap(), there);
+        assert_eq!(other.credit().load(Relaxed), -7);
+        let (was, is) = (load.latency(DECAY, seen).unwrap(), other.latency(DECAY, there).unwrap());
+        assert!((was - is).abs() < 1e-6, "{was} {is}");
+        assert_eq!(other.latency(DECAY, there + Duration::from_secs(7)), None);
+    }
 }

@@ -61,6 +61,31 @@ impl Address {
         }
     }
 
+    /// It was resolved to this elsewhere; a name that was is not in doubt any more.
+    pub fn found_at(self, resolved: Option<SocketAddr>) -> Self {
+        if let (Self::Name(name), Some(resolved)) = (&self, resolved) {
+            name.answered(&[resolved]);
+        }
+        self
+    }
+
+    /// As it is written.
+    pub fn written(&self) -> units::Address {
+        match self {
+            Self::Fixed(Endpoint::Ip(address)) => units::Address::Ip(*address),
+            Self::Fixed(Endpoint::Unix(path)) => units::Address::Unix(path.to_path_buf()),
+            Self::Name(name) => units::Address::Name(name.host.clone(), name.port),
+        }
+    }
+
+    /// What a name is resolved to now.
+    pub fn resolved(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Name(name) => name.current(),
+        }
+    }
+
     /// Where to connect to now; `None`: not resolved yet.
     pub fn endpoint(&self) -> Option<Endpoint> {
         match self {

@@ -38,6 +38,14 @@ impl Answers {
         }
     }
 
+    /// This was the run of another process, which this one goes on with.
+    pub(super) fn resume(&self, run: Span) {
+        let first = *self.first.get_or_init(|| run.from);
+        let since = |at: Instant| at.saturating_duration_since(first).as_millis() as u64;
+        self.since.store(since(run.from), Relaxed);
+        self.last.store(since(run.to), Release);
+    }
+
     /// The run that the last one belongs to, to the millisecond below.
     pub(super) fn run(&self) -> Option<Span> {
         let first = *self.first.get()?;

@@ -4,12 +4,18 @@
 //! than half of the pool's weight is at full, everybody takes all at once; and what comes back while the pool is short,
 //! or was a moment ago, is needed whole. Newcomers stand outside: the pool did without them before.
 
+use std::ops::DerefMut;
+use std::ops::Not;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::hold::Held;
 use super::tally::Window;
 use super::{Policy, Target};
+use crate::age::Age;
 
 /// How long what is compared looks back: at a newcomer and the others, at the pool, at the pool before a change.
 const RECENT: Duration = Duration::from_secs(30);
@@ -24,16 +30,24 @@ const LOOK: Duration = Duration::from_secs(1);
 /// need two good probes when it is not short any more.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// What is known of a pool beyond its origins; handed from roster to roster.
-#[derive(Debug, Clone, Default)]
-pub struct Course {
+/// What is known of a pool beyond its origins.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Course<T = Instant> {
+    #[serde(default, skip_serializing_if = "Not::not")]
     short: bool,
     /// When it was short last.
-    relieved: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relieved: Option<T>,
     /// What it did in the minute before something new came to it or began to grow.
-    before: Option<(Instant, Box<Window>)>,
-    looked: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<(T, Box<Window>)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    looked: Option<T>,
 }
+
+/// The course of a pool, handed from roster to roster. Only the judge changes it.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<Course>);
 
 /// Makes all growth of a pool stand still while a change is found to harm every key, moved or not: rule C5.
 ///
@@ -77,6 +91,45 @@ pub(super) enum Pace {
     Steady,
     /// They take all of their share from now on.
     AtOnce,
+}
+
+impl<T> Default for Course<T> {
+    fn default() -> Self {
+        Self { short: false, relieved: None, before: None, looked: None }
+    }
+}
+
+impl<T> Course<T> {
+    fn retimed<U>(self, time: &impl Fn(T) -> U) -> Course<U> {
+        Course {
+            short: self.short,
+            relieved: self.relieved.map(time),
+            before: self.before.map(|(at, window)| (time(at), window)),
+            looked: self.looked.map(time),
+        }
+    }
+}
+
+impl Memory {
+    /// Was the pool short of origins when it was judged last?
+    pub fn is_short(&self) -> bool {
+        self.0.lock().short
+    }
+
+    /// For the judge.
+    pub(super) fn lock(&self) -> impl DerefMut<Target = Course> + '_ {
+        self.0.lock()
+    }
+
+    /// What is known, as seen `now`.
+    pub fn export(&self, now: Instant) -> Course<Age> {
+        self.0.lock().clone().retimed(&|at| Age::of(at, now))
+    }
+
+    /// This is known.
+    pub fn import(&self, course: &Course<Age>, now: Instant) {
+        *self.0.lock() = course.clone().retimed(&|age: Age| age.at(now));
+    }
 }
 
 impl Course {

@@ -3,12 +3,21 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// A drain under way, or over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Drain {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Drain<T = Instant> {
     part: f64,
-    at: Instant,
-    began: Instant,
+    at: T,
+    began: T,
+}
+
+impl<T> Drain<T> {
+    /// The same with other times.
+    pub(super) fn retimed<U>(self, time: &impl Fn(T) -> U) -> Drain<U> {
+        Drain { part: self.part.clamp(0.0, 1.0), at: time(self.at), began: time(self.began) }
+    }
 }
 
 impl Drain {

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 /// Something learned of one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
@@ -26,7 +28,8 @@ pub enum Evidence {
 }
 
 /// What a probe came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Grade {
     /// As expected.
     Good,
@@ -37,7 +40,8 @@ pub enum Grade {
 }
 
 /// What was wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// The connection was refused.
     Refused,

@@ -39,7 +39,15 @@ impl World {
         let policy = Policy { probing: Some(PROBING), spare: 0.5, fail: false, slow_start: Some(SLOW) };
         let targets = (0..origins).map(|name| target(name, Live::new(true, true))).collect();
         Self {
-            roster: Roster { pool: Arc::from("p"), policy, http: None, targets, handover: None, brake: Arc::default() },
+            roster: Roster {
+                pool: Arc::from("p"),
+                policy,
+                http: None,
+                targets,
+                handover: None,
+                brake: Arc::default(),
+                memory: Arc::default(),
+            },
             course: Course::default(),
             start: now,
             now,

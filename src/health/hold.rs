@@ -7,6 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::policy::SlowStart;
 use super::tally::Window;
 
@@ -20,7 +22,8 @@ const NOTABLE_RATIO: f64 = 0.01;
 const WORSE: f64 = 2.0;
 
 /// Why growth stands still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Held {
     /// Of its answers so many in a thousand are errors.
     Errors(u32),

@@ -195,6 +195,11 @@ impl Live {
         self.answers.run()
     }
 
+    /// This was the run in another process.
+    pub(super) fn resume_answers(&self, run: Span) {
+        self.answers.resume(run);
+    }
+
     /// A request was refused a connection, or the origin was unreachable: to be confirmed at once, if it is in service.
     pub fn refused(self: &Arc<Self>) {
         if self.verdict().serves() && !self.refused.swap(true, Relaxed) {
@@ -282,6 +287,18 @@ impl Live {
         let (to, why) = state.verdict();
         let changed = from != to || before != state.share.milestones();
         (changed.then_some((from, to, why)), state.is_restless())
+    }
+
+    /// All that follows from evidence, as it stands.
+    pub(super) fn state(&self) -> State {
+        self.state.lock().clone()
+    }
+
+    /// It stands like this, from now on and wherever it is shown.
+    pub(super) fn begin_as(&self, known: State) {
+        let mut state = self.state.lock();
+        *state = known;
+        self.publish_state(&state);
     }
 
     fn publish_state(&self, state: &State) {

@@ -9,6 +9,7 @@
 pub mod address;
 mod answers;
 pub mod board;
+pub mod carried;
 pub mod course;
 mod drain;
 pub mod evidence;
@@ -41,11 +42,15 @@ mod times;
 mod turn;
 pub mod verdict;
 
+use std::ops::Not;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 pub use address::{Address, Endpoint};
 pub use board::Board;
-pub use course::{Brake, Course};
+pub use carried::Carried;
+pub use course::{Brake, Course, Memory};
 pub use evidence::{Evidence, Fault, Grade};
 pub use handover::{Handover, Ripe};
 pub use hold::Held;
@@ -68,32 +73,43 @@ use share::Share;
 use crate::balance::Factor;
 
 /// What was learned of one origin.
-#[derive(Debug, Clone)]
-pub struct State {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct State<T = Instant> {
     verdict: Verdict,
     why: Why,
     /// Passed `rise` probes, or was assumed to.
+    #[serde(default, skip_serializing_if = "Not::not")]
     proven: bool,
-    run: Run,
+    #[serde(default, skip_serializing_if = "Run::is_empty")]
+    run: Run<T>,
+    /// Gathered within seconds, and gathered again.
+    #[serde(skip)]
     hang: Hang,
-    trouble: Option<Trouble>,
-    ejections: Offences,
-    hangs: Offences,
-    share: Share,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trouble: Option<Trouble<T>>,
+    #[serde(default, skip_serializing_if = "Offences::is_empty")]
+    ejections: Offences<T>,
+    #[serde(default, skip_serializing_if = "Offences::is_empty")]
+    hangs: Offences<T>,
+    share: Share<T>,
     /// Nothing before this instant counts: we were held up ourselves.
-    heard_from: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heard_from: Option<T>,
 }
 
 /// Why an origin is due out, until it is well again.
-#[derive(Debug, Clone, Copy)]
-struct Trouble {
-    since: Instant,
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Trouble<T = Instant> {
+    since: T,
     /// It refused, and again when asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     refusal: Option<Fault>,
     /// Requests hang there; not to come back before this, since probes by TCP pass all along.
-    hung: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hung: Option<T>,
     /// When it is let in again at the earliest, once it was out for this.
-    held: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<T>,
 }
 
 impl State {

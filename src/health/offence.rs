@@ -6,20 +6,48 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// Offences further apart than this have nothing to do with each other.
 const MEMORY: Duration = Duration::from_secs(600);
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// What an origin did before.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Offences {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Offences<T = Instant> {
     /// The wait for the first one.
+    #[serde(skip)]
     first: Duration,
     /// The wait for the second one.
+    #[serde(skip)]
     second: Duration,
     /// How many there were before the last one, each within [`MEMORY`] of the one before.
     before: u32,
-    last: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<T>,
+}
+
+impl<T> Default for Offences<T> {
+    fn default() -> Self {
+        Self { first: Duration::ZERO, second: Duration::ZERO, before: 0, last: None }
+    }
+}
+
+impl<T> Offences<T> {
+    /// Was there none?
+    pub(super) fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// The same with other times.
+    pub(super) fn retimed<U>(self, time: &impl Fn(T) -> U) -> Offences<U> {
+        Offences { first: self.first, second: self.second, before: self.before, last: self.last.map(time) }
+    }
+
+    /// What was done, with the waits of these.
+    pub(super) fn under<U>(self, waits: &Offences<U>) -> Self {
+        Self { first: waits.first, second: waits.second, ..self }
+    }
 }
 
 impl Offences {

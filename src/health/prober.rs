@@ -177,6 +177,7 @@ mod tests {
             targets: targets.iter().map(|&target| target.clone()).collect(),
             handover: None,
             brake: Arc::default(),
+            memory: Arc::default(),
         })
     }
 

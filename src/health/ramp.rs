@@ -4,45 +4,90 @@
 //! Pure: time is an argument. A newcomer begins with a first part, an origin that was out with what its outage left of
 //! the part it had. Always holds: while the origin is in service its part never shrinks, and after its time it is all.
 
+use std::ops::Not;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use super::Held;
 use super::policy::SlowStart;
+use crate::age::length;
 
 /// How far an origin came into its share.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ramp {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Ramp<T = Instant> {
     /// `None`: it has all of it.
-    growth: Option<Growth>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    growth: Option<Growth<T>>,
     /// It never had all of it yet.
+    #[serde(default, skip_serializing_if = "Not::not")]
     newcomer: bool,
-    away: Option<Away>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    away: Option<Away<T>>,
 }
 
 /// Growth from a first part of the share to all of it.
-#[derive(Debug, Clone, Copy)]
-struct Growth {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Growth<T = Instant> {
     first: f64,
     /// From the first part to all.
+    #[serde(with = "length")]
     length: Duration,
     /// Of that, the time that was not held.
+    #[serde(with = "length")]
     grown: Duration,
     /// How long it was held for a reason that wears off.
+    #[serde(with = "length")]
     waited: Duration,
     /// How long it may be at most.
+    #[serde(with = "length")]
     most: Duration,
     /// When it was looked at last.
-    at: Instant,
-    began: Instant,
+    at: T,
+    began: T,
 }
 
 /// What an origin had when it went out of service.
-#[derive(Debug, Clone, Copy)]
-struct Away {
-    since: Instant,
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Away<T = Instant> {
+    since: T,
     part: f64,
     /// Until it would have had all.
+    #[serde(with = "length")]
     left: Duration,
+}
+
+impl<T> Default for Ramp<T> {
+    fn default() -> Self {
+        Self { growth: None, newcomer: false, away: None }
+    }
+}
+
+impl<T> Ramp<T> {
+    /// Has it all of its share, and was it not away?
+    pub(super) fn is_done(&self) -> bool {
+        self.growth.is_none() && self.away.is_none() && !self.newcomer
+    }
+
+    /// The same with other times.
+    pub(super) fn retimed<U>(self, time: &impl Fn(T) -> U) -> Ramp<U> {
+        Ramp {
+            growth: self.growth.filter(|growth| !growth.length.is_zero()).map(|growth| growth.retimed(time)),
+            newcomer: self.newcomer,
+            away: self.away.map(|away| Away { since: time(away.since), part: unit(away.part), left: away.left }),
+        }
+    }
+}
+
+impl<T> Growth<T> {
+    fn retimed<U>(self, time: &impl Fn(T) -> U) -> Growth<U> {
+        let Self { first, length, grown, waited, most, at, began } = self;
+        Growth { first: unit(first), length, grown, waited, most, at: time(at), began: time(began) }
+    }
+}
+
+fn unit(part: f64) -> f64 {
+    part.clamp(0.0, 1.0)
 }
 
 impl Ramp {

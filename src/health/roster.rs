@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::course::{Course, Pace, Standing};
 use super::floor::{self, Case, Ruling};
 use super::probe::HttpProbe;
-use super::{Address, Brake, Change, Handover, Live, Policy, Ripe, Seen, Verdict};
+use super::{Address, Brake, Change, Handover, Live, Memory, Policy, Ripe, Seen, Verdict};
 
 /// The origins of a pool.
 #[derive(Debug)]
@@ -23,10 +25,13 @@ pub struct Roster {
     pub handover: Option<Handover>,
     /// Whether growth stands still for a reason of somebody else's.
     pub brake: Arc<Brake>,
+    /// What is known of the pool since the last time it was judged.
+    pub memory: Arc<Memory>,
 }
 
 /// What an origin is to its pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// It serves.
     #[default]
@@ -103,6 +108,11 @@ impl Roster {
         judged
     }
 
+    /// The same with what it remembers.
+    pub fn judge_again(&self, now: Instant) -> Judged {
+        self.judge(&mut self.memory.lock(), now)
+    }
+
     /// What waits for a new snapshot?
     pub fn ripe(&self, now: Instant) -> Option<Ripe> {
         let quiet = self.handover.is_none() && self.targets.last().is_none_or(|last| last.role != Role::Succeeds);
@@ -148,6 +158,7 @@ mod tests {
             targets: addresses.iter().enumerate().map(target).collect(),
             handover: None,
             brake: Arc::default(),
+            memory: Arc::default(),
         }
     }
 

@@ -4,23 +4,74 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::evidence::{Fault, Grade};
 use super::span::Span;
 
 /// The current run of equal results.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Run {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Run<T = Instant> {
+    #[serde(default, skip_serializing_if = "is_zero")]
     good: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
     bad: u32,
     /// When the first result of the run came.
-    since: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<T>,
     /// Time before this says nothing.
-    heard_from: Option<Instant>,
-    last: Option<(Grade, Instant)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heard_from: Option<T>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<(Grade, T)>,
     /// The latest run of bad ones: when the first of it came, and what the last one was and when.
-    worst: Option<(Instant, Fault, Instant)>,
-    last_good: Option<Instant>,
-    last_answer: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worst: Option<(T, Fault, T)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_good: Option<T>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_answer: Option<T>,
+}
+
+impl<T> Default for Run<T> {
+    fn default() -> Self {
+        Self {
+            good: 0,
+            bad: 0,
+            since: None,
+            heard_from: None,
+            last: None,
+            worst: None,
+            last_good: None,
+            last_answer: None,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl<T> Run<T> {
+    /// Did no probe end yet?
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none() && self.last.is_none() && self.heard_from.is_none()
+    }
+
+    /// The same with other times.
+    pub(super) fn retimed<U>(self, time: &impl Fn(T) -> U) -> Run<U> {
+        Run {
+            good: self.good,
+            bad: self.bad,
+            since: self.since.map(time),
+            heard_from: self.heard_from.map(time),
+            last: self.last.map(|(grade, at)| (grade, time(at))),
+            worst: self.worst.map(|(first, fault, at)| (time(first), fault, time(at))),
+            last_good: self.last_good.map(time),
+            last_answer: self.last_answer.map(time),
+        }
+    }
 }
 
 impl Run {

@@ -3,7 +3,10 @@
 //! The verdict that evidence leads to is an argument here; while it is out an origin takes nothing, and this says how it
 //! comes back.
 
+use std::ops::Not;
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use super::course::{Look, Pace, Place};
 use super::drain::Drain;
@@ -13,20 +16,42 @@ use super::{Held, Role, Verdict, Why};
 use crate::balance::Factor;
 
 /// The share of one origin.
-#[derive(Debug, Clone)]
-pub(super) struct Share {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Share<T = Instant> {
     /// It took no request yet, in a pool that did without it.
+    #[serde(default, skip_serializing_if = "Not::not")]
     joins: bool,
-    ramp: Ramp,
+    #[serde(default, skip_serializing_if = "Ramp::is_done")]
+    ramp: Ramp<T>,
     /// The same for the points of a raised weight, beyond those of the old one.
-    raise: Ramp,
+    #[serde(default, skip_serializing_if = "Ramp::is_done")]
+    raise: Ramp<T>,
     /// Why neither goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     held: Option<Held>,
-    drain: Option<Drain>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drain: Option<Drain<T>>,
     /// Since when it is parked: nothing of it goes on.
-    parked: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parked: Option<T>,
     /// It serves until others have its keys.
+    #[serde(default, skip_serializing_if = "Not::not")]
     leaves: bool,
+}
+
+impl<T> Share<T> {
+    /// The same with other times.
+    pub(super) fn retimed<U>(self, time: &impl Fn(T) -> U) -> Share<U> {
+        Share {
+            joins: self.joins,
+            ramp: self.ramp.retimed(time),
+            raise: self.raise.retimed(time),
+            held: self.held,
+            drain: self.drain.map(|drain| drain.retimed(time)),
+            parked: self.parked.map(time),
+            leaves: self.leaves,
+        }
+    }
 }
 
 impl Share {

@@ -4,17 +4,24 @@
 //! ever waits, and one that meets another there goes uncounted. A [`Window`] adds spans up, of one origin or of many.
 
 use std::collections::VecDeque;
+use std::ops::Not;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::times::{BUCKETS, Times, middle};
+use crate::age::Age;
 
 /// The length of a span.
 const SPAN: Duration = Duration::from_secs(5);
 /// Spans that began longer ago are forgotten.
 const MEMORY: Duration = Duration::from_secs(60);
+/// There are no more spans of a minute, however often one was cut.
+const SPANS: usize = 64;
+/// A greater count was never counted, and sums of it might be too great.
+const MOST: u64 = 1 << 48;
 
 /// Counts of attempts.
 #[derive(Debug, Default)]
@@ -42,7 +49,8 @@ pub struct Summary {
 }
 
 /// What happened in some time, at one origin or at several.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Counted", into = "Counted")]
 pub(super) struct Window {
     attempts: u64,
     errors: u64,
@@ -98,6 +106,27 @@ impl Tally {
         }
     }
 
+    /// What is known, as seen `now`.
+    pub(super) fn export(&self, now: Instant) -> Carried {
+        let recent = self.recent.lock();
+        let spans = recent.spans.iter().filter(|span| now.saturating_duration_since(span.began) < MEMORY);
+        Carried {
+            attempts: self.attempts(),
+            errors: self.errors(),
+            spans: spans.map(|span| span.retimed(&|at| Age::of(at, now))).collect(),
+            cut: recent.cut,
+        }
+    }
+
+    /// This is known, and nothing else.
+    pub(super) fn import(&self, carried: &Carried, now: Instant) {
+        let bounded = |count: u64| count.min(MOST);
+        self.attempts.store(bounded(carried.attempts), Relaxed);
+        self.errors.store(bounded(carried.errors), Relaxed);
+        let spans = carried.spans.iter().take(SPANS).map(|span| span.retimed(&|age: Age| age.at(now)));
+        *self.recent.lock() = Recent { spans: spans.collect(), cut: carried.cut };
+    }
+
     /// A new span begins with the next attempt.
     pub(super) fn cut(&self) {
         self.recent.lock().cut = true;
@@ -111,14 +140,44 @@ struct Recent {
     cut: bool,
 }
 
-#[derive(Debug)]
-struct Span {
-    began: Instant,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Span<T = Instant> {
+    #[serde(rename = "at")]
+    began: T,
+    #[serde(rename = "n")]
+    attempts: u64,
+    #[serde(rename = "e", default, skip_serializing_if = "is_zero")]
+    errors: u64,
+    #[serde(rename = "h", default, skip_serializing_if = "is_zero")]
+    hits: u64,
+    #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
+    lookups: u64,
+    #[serde(rename = "t", default)]
+    times: Times,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What a process tells the next of an origin's attempts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Carried {
     attempts: u64,
     errors: u64,
-    hits: u64,
-    lookups: u64,
-    times: Times,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spans: Vec<Span<Age>>,
+    #[serde(default, skip_serializing_if = "Not::not")]
+    cut: bool,
+}
+
+impl<T: Copy> Span<T> {
+    fn retimed<U>(&self, time: &impl Fn(T) -> U) -> Span<U> {
+        let [attempts, errors, hits, lookups] =
+            [self.attempts, self.errors, self.hits, self.lookups].map(|count| count.min(MOST));
+        Span { began: time(self.began), attempts, errors, hits, lookups, times: self.times.clone().sound() }
+    }
 }
 
 impl Recent {
@@ -151,6 +210,36 @@ impl Span {
 impl Default for Window {
     fn default() -> Self {
         Self { attempts: 0, errors: 0, hits: 0, lookups: 0, times: [0; BUCKETS] }
+    }
+}
+
+/// A window as it is handed over: of its times those that there are.
+#[derive(Serialize, Deserialize)]
+struct Counted {
+    attempts: u64,
+    errors: u64,
+    hits: u64,
+    lookups: u64,
+    times: Vec<(u8, u64)>,
+}
+
+impl From<Window> for Counted {
+    fn from(window: Window) -> Self {
+        let Window { attempts, errors, hits, lookups, times } = window;
+        let times = (0..=u8::MAX).zip(times).filter(|(_, count)| *count > 0).collect();
+        Self { attempts, errors, hits, lookups, times }
+    }
+}
+
+impl From<Counted> for Window {
+    fn from(counted: Counted) -> Self {
+        let Counted { attempts, errors, hits, lookups, times } = counted;
+        let [attempts, errors, hits, lookups] = [attempts, errors, hits, lookups].map(|count| count.min(MOST));
+        let mut window = Self { attempts, errors, hits, lookups, ..Self::default() };
+        for (bucket, count) in times {
+            window.times.get_mut(usize::from(bucket)).into_iter().for_each(|sum| *sum = count.min(MOST));
+        }
+        window
     }
 }
 

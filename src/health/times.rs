@@ -3,16 +3,26 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets in all: eight for each doubling, from a microsecond to more than an hour.
 pub(super) const BUCKETS: usize = 256;
 /// Bits of a length that tell it apart from others of its doubling.
 const BITS: u32 = 3;
 
 /// Counts by length, the few that there are, sorted.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(super) struct Times(Vec<(u8, u32)>);
 
 impl Times {
+    /// Sorted and each bucket once, whatever was read.
+    pub(super) fn sound(mut self) -> Self {
+        self.0.sort_unstable();
+        self.0.dedup_by_key(|(bucket, _)| *bucket);
+        self
+    }
+
     pub(super) fn record(&mut self, took: Duration) {
         let bucket = bucket(took);
         match self.0.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {

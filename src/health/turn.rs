@@ -11,7 +11,7 @@ use super::probe::Engines;
 use super::prober::Fact;
 use super::reserve::Reserve;
 use super::schedule::{Kind, Pace, Schedule};
-use super::{Bell, Course, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
+use super::{Bell, Endpoint, Evidence, Fault, Grade, Live, Roster, Verdict};
 
 /// A turn comes at least this often, so that time can be judged by and a stall be seen.
 const TURN: Duration = Duration::from_millis(100);
@@ -51,7 +51,6 @@ struct Book {
     schedules: Vec<Schedule>,
     /// Something was learned.
     dirty: bool,
-    course: Course,
     /// That something waits for a new snapshot was told.
     ripe: bool,
     restless: bool,
@@ -144,21 +143,18 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         }
         let now = now();
         let old = std::mem::take(&mut self.books);
-        let mut courses: HashMap<Arc<str>, Course> = HashMap::new();
         let mut schedules: HashMap<usize, Schedule> = HashMap::new();
         for book in old {
             let lives = book.roster.targets.iter().map(|target| place(&target.live));
             schedules.extend(lives.zip(book.schedules));
-            courses.insert(Arc::clone(&book.roster.pool), book.course);
         }
         self.places.clear();
         for roster in rosters {
-            let course = courses.remove(&roster.pool).unwrap_or_default();
-            self.open(roster, &mut schedules, course, now);
+            self.open(roster, &mut schedules, now);
         }
     }
 
-    fn open(&mut self, roster: Arc<Roster>, schedules: &mut HashMap<usize, Schedule>, course: Course, now: Instant) {
+    fn open(&mut self, roster: Arc<Roster>, schedules: &mut HashMap<usize, Schedule>, now: Instant) {
         let mut own = Vec::with_capacity(roster.targets.len());
         for (number, target) in roster.targets.iter().enumerate() {
             let who = place(&target.live);
@@ -179,7 +175,6 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             roster,
             schedules: own,
             dirty: true,
-            course,
             ripe: false,
             restless: false,
             judged: now,
@@ -347,8 +342,9 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             if !(book.dirty && age >= book.rest || book.restless && age >= TURN.max(book.rest)) {
                 continue;
             }
-            let short = book.course.is_short();
-            let judged = book.roster.judge(&mut book.course, now);
+            let short = book.roster.memory.is_short();
+            let judged = book.roster.judge_again(now);
+            let is_short = book.roster.memory.is_short();
             for (number, change) in judged.changes {
                 let out = change.to == Verdict::Down;
                 if let (true, Some(probing), Some(schedule)) =
@@ -363,7 +359,7 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
             if judged.ripe && !told {
                 (self.sink)(Fact::Ripe { pool: Arc::clone(&book.roster.pool) });
             }
-            if book.course.is_short() != short {
+            if is_short != short {
                 (self.sink)(Fact::Short { pool: Arc::clone(&book.roster.pool), short: !short });
             }
             (book.dirty, book.restless, book.judged) = (false, judged.restless, now);
@@ -410,6 +406,7 @@ mod tests {
             targets: (0..origins).map(target).collect(),
             handover: None,
             brake: Arc::default(),
+            memory: Arc::default(),
         })
     }
 

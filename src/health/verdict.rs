@@ -6,11 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::evidence::Fault;
 use super::hold::Held;
 
 /// What is held of an origin now. Later rules add to these: overloaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Verdict {
     /// New to a running pool and not proven yet: no request of a client.
@@ -32,7 +35,8 @@ pub enum Verdict {
 }
 
 /// Why that is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// Nothing was heard of it yet.
     Assumed,

@@ -5,17 +5,20 @@ use std::time::SystemTime;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::history::{Ended, Entry, History};
 use crate::snapshot::Snapshot;
+use crate::snapshot::guard::Trail;
 
 /// The book. Only the writer writes.
 #[derive(Debug)]
 pub struct Ledger {
     history: Mutex<History>,
     confirm: Mutex<Option<ConfirmStatus>>,
+    /// Where keys were before.
+    trail: Mutex<Trail>,
 }
 
 /// A change that waits to be confirmed, as `/status` shows it.
@@ -52,7 +55,7 @@ impl Ledger {
     /// Begins with what is in force since `now`; digests in `refused` were gone back from before the start.
     pub fn new(first: &Snapshot, refused: impl IntoIterator<Item = String>, now: SystemTime) -> Self {
         let history = History::new(entry(first, None, now), refused);
-        Self { history: Mutex::new(history), confirm: Mutex::default() }
+        Self { history: Mutex::new(history), confirm: Mutex::default(), trail: Mutex::default() }
     }
 
     /// The texts of the latest time, the newest first.
@@ -63,6 +66,11 @@ impl Ledger {
     /// What waits to be confirmed.
     pub fn confirm(&self) -> Option<ConfirmStatus> {
         self.confirm.lock().clone()
+    }
+
+    /// Where keys were before.
+    pub(super) fn trail(&self) -> MutexGuard<'_, Trail> {
+        self.trail.lock()
     }
 
     /// This waits to be confirmed now.

@@ -26,7 +26,6 @@ use super::wish::{Inbox, Next, Wish};
 use crate::config::{self, Complaint, Loaded, Mistake, Report, Severity};
 use crate::health::Ripe;
 use crate::observe::Metrics;
-use crate::snapshot::guard::Trail;
 use crate::snapshot::{Settled, Snapshot, Store};
 
 /// Where texts come from, and where they are kept.
@@ -49,8 +48,6 @@ pub struct Reloader {
     metrics: Metrics,
     published: Box<dyn Fn() + Send>,
     ledger: Arc<Ledger>,
-    /// Where keys were before.
-    trail: Trail,
     pending: Option<Pending>,
     /// The file changed while a change waited.
     missed: bool,
@@ -69,8 +66,7 @@ impl Reloader {
         metrics: Metrics,
         published: Box<dyn Fn() + Send>,
     ) -> Self {
-        let trail = Trail::default();
-        let reloader = Self { texts, store, metrics, published, ledger, trail, pending: None, missed: false };
+        let reloader = Self { texts, store, metrics, published, ledger, pending: None, missed: false };
         reloader.show();
         reloader.keep();
         reloader
@@ -144,7 +140,7 @@ impl Reloader {
         match old.with_found(&self.metrics, now) {
             None => {}
             Some(Ok(next)) => {
-                self.trail.found(&old, &next);
+                self.ledger.trail().found(&old, &next);
                 self.put(&old, next, false, now);
             }
             Some(Err(complaints)) => {
@@ -207,7 +203,7 @@ impl Reloader {
         now: Instant,
     ) -> IndexMap<String, Movement> {
         let allowed = ask.allow_moved.map(|allowed| allowed.ratio());
-        let judged = self.trail.judge(old, next, allowed, now).into_iter();
+        let judged = self.ledger.trail().judge(old, next, allowed, now).into_iter();
         judged.filter(|(_, judgement)| judgement.refuses()).map(|(name, one)| (name, Movement::of(one))).collect()
     }
 
@@ -259,7 +255,7 @@ impl Reloader {
     /// The one store.
     fn publish(&mut self, old: &Snapshot, next: Snapshot, ended: Ended, now: Instant) {
         let back = !matches!(ended, Ended::Replaced);
-        self.trail.left(old, &next, now);
+        self.ledger.trail().left(old, &next, now);
         self.ledger.enter(old, &next, ended, SystemTime::now());
         self.put(old, next, back, now);
         if self.pending.is_none() {

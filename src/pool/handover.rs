@@ -4,13 +4,19 @@
 //! A key goes to its new owner once that takes it, and until then to where it went before: the ring of the pool before
 //! is kept for as long. Whatever is asked in between finds one of the two, so nothing is lost, and each key moves once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
+use super::carried::MemberCarried;
+use super::member::Origins;
+use super::parked::Before;
 use super::{Member, Pool};
-use crate::balance::{Factor, Ring, handed_shares};
-use crate::health::{self, Policy, Role};
+use crate::age::Age;
+use crate::balance::{Factor, Ring, handed_shares, ring};
+use crate::health::{self, Live, Policy, Role};
 
 /// The pool before, as long as it is needed.
 #[derive(Debug)]
@@ -20,9 +26,39 @@ pub(super) struct Handover {
     members: Vec<usize>,
     since: Instant,
     newcomers: Vec<usize>,
+    /// Members from this number on are those that leave.
+    stay: usize,
 }
 
+/// A replacement as another process began it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Carried {
+    since: Age,
+    /// The ring before: names and weights.
+    ring: Vec<(String, u32)>,
+    /// The members of that ring, as far as they are members now.
+    members: Vec<Option<String>>,
+    newcomers: Vec<String>,
+    pub(super) leaving: Vec<String>,
+}
+
+/// No weight in a file is greater.
+const WEIGHT: u32 = 1000;
+
 impl Handover {
+    /// The replacement that goes on in a pool of these members, or that they begin.
+    pub(super) fn after(
+        before: Before<'_>,
+        members: &mut Vec<Member>,
+        origins: &Origins<'_>,
+        policy: &Policy,
+    ) -> Option<Self> {
+        match before.carried {
+            Some(carried) => Self::again(carried, members, origins),
+            None => Self::prepare(before.pool?, members, policy, origins.now),
+        }
+    }
+
     /// What a change from `previous` to these members takes, if it takes anything: the origins that go become members
     /// too.
     pub(super) fn prepare(previous: &Pool, members: &mut Vec<Member>, policy: &Policy, now: Instant) -> Option<Self> {
@@ -54,7 +90,43 @@ impl Handover {
         let number = |member: &&Member| numbers.get(member.name()).copied().unwrap_or(usize::MAX);
         let members_of_ring = old.iter().map(number).collect();
         // Where nobody goes, a key of somebody unproven walks on to where it was.
-        (members.len() > stay).then_some(Self { ring, members: members_of_ring, since, newcomers })
+        (members.len() > stay).then_some(Self { ring, members: members_of_ring, since, newcomers, stay })
+    }
+
+    /// One that another process began: those that leave become members again.
+    fn again(carried: &super::Carried, members: &mut Vec<Member>, origins: &Origins<'_>) -> Option<Self> {
+        let told = carried.handover.as_ref()?;
+        let known: HashSet<Arc<str>> = members.iter().map(|member| Arc::clone(member.name())).collect();
+        let (stay, leaving) = (members.len(), carried.leaving().filter(|one| !known.contains(&*one.name)));
+        members.extend(leaving.map(|one| Member::told(one, origins)));
+        let numbers: HashMap<&str, usize> =
+            members.iter().enumerate().map(|(number, member)| (&**member.name(), number)).collect();
+        let number = |name: &String| numbers.get(&**name).copied();
+        let weights: Vec<(&str, u32)> =
+            told.ring.iter().map(|(name, weight)| (&**name, (*weight).min(WEIGHT))).collect();
+        Some(Self {
+            ring: Ring::new(&weights),
+            members: told.members.iter().map(|name| name.as_ref().and_then(number).unwrap_or(usize::MAX)).collect(),
+            since: told.since.at(origins.now),
+            newcomers: told.newcomers.iter().filter_map(number).collect(),
+            stay,
+        })
+    }
+
+    /// As another process has to know it.
+    pub(super) fn export(&self, members: &[Member], now: Instant) -> Carried {
+        let name = |number: usize| members.get(number).map(|member| member.name().to_string());
+        let points = |number: usize| self.ring.points_of(number).div_ceil(ring::POINTS as usize) as u32;
+        let leaving = members.get(self.stay..).unwrap_or_default().iter();
+        Carried {
+            since: Age::of(self.since, now),
+            ring: (0..self.ring.len())
+                .filter_map(|number| Some((self.ring.name(number)?.to_owned(), points(number))))
+                .collect(),
+            members: self.members.iter().map(|number| name(*number)).collect(),
+            newcomers: self.newcomers.iter().filter_map(|number| name(*number)).collect(),
+            leaving: leaving.map(|member| member.name().to_string()).collect(),
+        }
     }
 
     /// As the judge has to know it.
@@ -97,6 +169,28 @@ impl Member {
             backup: self.backup,
             max_in_flight: self.max_in_flight,
             came: self.came,
+            former: None,
+            base: None,
+            raised: false,
+            moves: false,
+            returns: false,
+            successor: None,
+        }
+    }
+}
+
+impl Member {
+    /// One that left another process's pool.
+    fn told(carried: &MemberCarried, origins: &Origins<'_>) -> Self {
+        let (shape, address) = (&carried.shape, carried.address());
+        Self {
+            origin: origins.fresh(&carried.name, Live::new(true, address.is_known()), shape.role),
+            weight: shape.weight.min(WEIGHT),
+            role: shape.role,
+            address,
+            backup: shape.backup,
+            max_in_flight: shape.max_in_flight.unwrap_or(usize::MAX),
+            came: shape.came,
             former: None,
             base: None,
             raised: false,

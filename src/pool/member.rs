@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use super::Origin;
+use super::carried::{Carried, MemberCarried};
 use super::parked::Before;
 use crate::balance::Base;
 use crate::config;
@@ -110,6 +111,7 @@ impl Origins<'_> {
         let before = || self.before.pool.iter().flat_map(|previous| &previous.members);
         let known: HashMap<&str, &Member> = before().map(|member| (&**member.name(), member)).collect();
         let grows = written.slow_start.on().is_some();
+        let told = self.before.carried.map(Carried::members).unwrap_or_default();
         // Everything is assumed up at start and in a pool that is new or had nobody yet. Without probes a newcomer is as good as proven, but may
         // have to grow.
         let next = before().map(|member| member.came).max().map_or(0, |latest| latest.saturating_add(1));
@@ -119,9 +121,11 @@ impl Origins<'_> {
             let old = known.get(&*one.name);
             let stay = self.before.parked.filter(|_| old.is_none());
             let stay = stay.and_then(|parked| parked.find(&one.name, &one.address, self.now));
-            let Place { address, successor, moves } = match stay {
-                Some(stay) => Place::stays(stay.address.clone()),
-                None => Place::of(one, old.copied(), probed),
+            let told = told.get(&*one.name).copied();
+            let Place { address, successor, moves } = match (stay, told) {
+                (Some(stay), _) => Place::stays(stay.address.clone()),
+                (None, Some(told)) => Place::told(one, told),
+                (None, None) => Place::of(one, old.copied(), probed),
             };
             let role = role(one);
             let known = old.map(|old| &old.origin).or(stay.map(|stay| &stay.origin)).map(Arc::clone);
@@ -129,8 +133,10 @@ impl Origins<'_> {
             let (origin, returns) = (known.unwrap_or_else(fresh), stay.is_some());
             let weight = one.weight.into();
             let former = old.filter(|_| grows).and_then(|old| old.former_weight(weight));
+            let former =
+                former.or(told.filter(|_| grows).and_then(|told| told.shape.former)).filter(|former| *former < weight);
             let raised = former.is_some() && old.is_some_and(|old| weight > old.weight);
-            let came = old.map_or(next, |old| old.came);
+            let came = old.map(|old| old.came).or(told.map(|told| told.shape.came)).unwrap_or(next);
             let (backup, max_in_flight) = (one.backup, limit(one, written));
             Member {
                 origin,
@@ -151,7 +157,8 @@ impl Origins<'_> {
         written.origins.iter().map(member).collect()
     }
 
-    fn fresh(&self, name: &str, live: Live, role: Role) -> Arc<Origin> {
+    /// An origin of which nothing is known.
+    pub(super) fn fresh(&self, name: &str, live: Live, role: Role) -> Arc<Origin> {
         if role != Role::Serves {
             live.begin_drained(self.now);
         }
@@ -169,6 +176,18 @@ struct Place {
 impl Place {
     fn stays(address: Address) -> Self {
         Self { address, successor: None, moves: false }
+    }
+
+    /// As another process had it: where it is, and where it is to be once that is proven.
+    fn told(written: &config::pool::Origin, told: &MemberCarried) -> Self {
+        if told.shape.address == written.address {
+            return Self::stays(told.address());
+        }
+        let pending = told.successor.as_ref().filter(|pending| pending.address == written.address);
+        let Some(pending) = pending else { return Self::stays(Address::compile(&written.address, None)) };
+        let address = pending.address();
+        let live = Arc::new(Live::new(false, address.is_known()));
+        Self { address: told.address(), successor: Some(Successor { address, live }), moves: false }
     }
 
     /// An origin moves once its new address is proven; at once if it was never proven where it is, or where nothing is

@@ -4,6 +4,7 @@
 //! [`Origin`], which the next snapshot takes over by name. [`Pool::pick`] chooses, [`Pick::lease`] makes the choice
 //! an attempt that counts.
 
+pub mod carried;
 pub mod cause;
 pub mod discovery;
 mod handover;
@@ -36,10 +37,11 @@ use crate::health::{Board, Policy, Roster};
 use crate::resilience::Budget;
 use crate::template::Key;
 
+pub use carried::Carried;
 pub use lease::{Lease, Outcome};
 pub use member::{Member, Successor};
 pub use origin::Origin;
-pub use parked::{Parked, Stay};
+pub use parked::{Gone, Parked, Stay};
 pub use pick::{Ask, Pick};
 pub use reason::{Pass, Reason};
 pub use settings::{Connections, Protocol, Settings, Timeouts};
@@ -104,22 +106,31 @@ impl Pool {
         Self::assemble(name, written, Before::gone(parked), now)
     }
 
+    /// The same as another process had it, which told so.
+    ///
+    /// # Errors
+    /// The section does not compile here.
+    pub fn compile_carried(
+        name: &str,
+        written: &config::Pool,
+        carried: &Carried,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        let pool = Self::assemble(name, written, Before::carried(carried), now)?;
+        pool.restore(carried, now);
+        Ok(pool)
+    }
+
     fn assemble(name: &str, written: &config::Pool, before: Before<'_>, now: Instant) -> Result<Self, Vec<Complaint>> {
-        let mut twins = twins(name, written);
-        let (key, http) = match (Key::compile(written), HttpProbe::compile(written)) {
-            (Ok(key), Ok(http)) if twins.is_empty() => (key, http),
-            (key, http) => {
-                twins.extend(key.err().into_iter().flatten().chain(http.err()));
-                return Err(twins);
-            }
-        };
+        let (key, http) = key_and_probe(name, written)?;
         let name = before.pool.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = before.open().unwrap_or_default();
-        let mut members = Origins { pool: &name, before, open: &open, now }.compile(written);
+        let origins = Origins { pool: &name, before, open: &open, now };
+        let mut members = origins.compile(written);
         let balancer = Balancer::compile(&written.balance);
         let ring = if balancer.is_none() { ring_of(&members, false) } else { Ring::new(&[]) };
         let policy = Policy::compile(written);
-        let handover = before.pool.and_then(|previous| Handover::prepare(previous, &mut members, &policy, now));
+        let handover = Handover::after(before, &mut members, &origins, &policy);
         for (number, member) in members.iter_mut().enumerate() {
             member.base = member.former.map(|weight| Base::new(&ring, number, weight));
         }
@@ -132,10 +143,11 @@ impl Pool {
             targets: targets(&members),
             handover: handover.as_ref().map(Handover::told),
             brake: before.pool.map(|previous| Arc::clone(&previous.roster.brake)).unwrap_or_default(),
+            memory: before.pool.map(|previous| Arc::clone(&previous.roster.memory)).unwrap_or_default(),
         };
         let kept: HashSet<&str> = members.iter().map(|member| &**member.name()).collect();
         Ok(Self {
-            parked: Parked::beside(&roster, before, &kept, now),
+            parked: Parked::after(&roster, &kept, &origins),
             roster: Arc::new(roster),
             handover,
             limited: members.iter().any(|member| member.max_in_flight < usize::MAX),
@@ -253,6 +265,18 @@ impl Pool {
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
     pub fn keeps_idle(&self) -> bool {
         self.open.load(Relaxed) <= self.settings.connections.keepalive
+    }
+}
+
+/// What of a pool may be wrong: its key, its probe, and names that are one on the ring.
+fn key_and_probe(name: &str, written: &config::Pool) -> Result<(Key, Option<HttpProbe>), Vec<Complaint>> {
+    let mut twins = twins(name, written);
+    match (Key::compile(written), HttpProbe::compile(written)) {
+        (Ok(key), Ok(http)) if twins.is_empty() => Ok((key, http)),
+        (key, http) => {
+            twins.extend(key.err().into_iter().flatten().chain(http.err()));
+            Err(twins)
+        }
     }
 }
 

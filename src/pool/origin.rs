@@ -146,7 +146,7 @@ impl Origin {
         // Either this sees the last attempt ended, or that one sees this.
         self.retired.store(true, SeqCst);
         fence(SeqCst);
-        if self.in_flight() == 0 {
+        if self.load.own() == 0 {
             self.sockets.shut_down();
         }
     }

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use crate::config::units;
-use crate::health::{Address, Policy, Role, Roster, Target};
+use serde::{Deserialize, Serialize};
 
+use crate::config::{self, units};
+use crate::health::{Address, Live, Memory, Policy, Role, Roster, Target};
+
+use super::carried::{Carried, StayCarried};
+use super::member::Origins;
 use super::{Origin, Pool};
 
 /// How long they stay.
@@ -23,8 +27,18 @@ pub struct Parked {
     pool: Arc<str>,
     stays: Vec<Stay>,
     roster: Arc<Roster>,
+    /// Of a pool that is gone.
+    section: Option<Arc<config::Pool>>,
     /// Connections open to all origins the pool ever had.
     pub(super) open: Arc<AtomicUsize>,
+}
+
+/// A pool that is gone, as a process tells the next of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Gone {
+    /// Its name.
+    pub pool: String,
+    parked: Vec<StayCarried>,
 }
 
 /// One of them.
@@ -35,8 +49,8 @@ pub struct Stay {
     /// Its units of weight when it was dropped.
     pub weight: u32,
     /// Was it a backup, was it drained?
-    backup: bool,
-    role: Role,
+    pub(super) backup: bool,
+    pub(super) role: Role,
     /// Where it is.
     pub address: Address,
     /// When it is forgotten.
@@ -44,9 +58,41 @@ pub struct Stay {
 }
 
 impl Parked {
+    /// Those beside the pool of this roster, whose members are `kept`.
+    pub(super) fn after(roster: &Roster, kept: &HashSet<&str>, origins: &Origins<'_>) -> Option<Self> {
+        match origins.before.carried {
+            Some(carried) => Self::told(roster, &carried.parked, kept, origins),
+            None => Self::beside(roster, origins.before, kept, origins.now),
+        }
+    }
+
+    /// Those that another process parked.
+    fn told(roster: &Roster, told: &[StayCarried], kept: &HashSet<&str>, origins: &Origins<'_>) -> Option<Self> {
+        let stay = |one: &StayCarried| {
+            let (shape, address) = (&one.shape, one.address());
+            Stay {
+                origin: origins.fresh(&one.name, Live::new(true, address.is_known()), Role::Serves),
+                weight: shape.weight,
+                backup: shape.backup,
+                role: shape.role,
+                address,
+                until: one.until.at(origins.now).min(origins.now + STAY),
+            }
+        };
+        let stays: Vec<Stay> = told.iter().filter(|one| !kept.contains(&*one.name)).map(stay).collect();
+        let (pool, open) = (Arc::clone(&roster.pool), Arc::clone(origins.open));
+        (!stays.is_empty()).then(|| Self {
+            pool,
+            roster: apart(roster, &stays, Arc::default()),
+            section: None,
+            stays,
+            open,
+        })
+    }
+
     /// Those of `before` that are not in `kept`, and those parked already; `None` without any. They are probed as
     /// `roster` says.
-    pub(super) fn beside(roster: &Roster, before: Before<'_>, kept: &HashSet<&str>, now: Instant) -> Option<Self> {
+    fn beside(roster: &Roster, before: Before<'_>, kept: &HashSet<&str>, now: Instant) -> Option<Self> {
         let dropped = before.pool.into_iter().flat_map(Pool::members).map(|member| Stay {
             origin: Arc::clone(member.origin()),
             weight: member.weight(),
@@ -58,12 +104,52 @@ impl Parked {
         let parked = before.parked.into_iter().flat_map(|parked| parked.stays(now)).cloned();
         let stays: Vec<Stay> = dropped.chain(parked).filter(|stay| !kept.contains(&**stay.origin.name())).collect();
         let open = before.open()?;
-        (!stays.is_empty()).then(|| Self { pool: Arc::clone(&roster.pool), roster: apart(roster, &stays), stays, open })
+        let memory = before.parked.map(|parked| Arc::clone(&parked.roster.memory)).unwrap_or_default();
+        (!stays.is_empty()).then(|| Self {
+            pool: Arc::clone(&roster.pool),
+            roster: apart(roster, &stays, memory),
+            section: None,
+            stays,
+            open,
+        })
     }
 
-    /// All origins of a pool that is gone.
-    pub fn whole(pool: &Pool, now: Instant) -> Option<Self> {
+    /// All origins of a pool that is gone, whose section was this.
+    pub fn whole(pool: &Pool, section: &config::Pool, now: Instant) -> Option<Self> {
+        let section = Some(Arc::new(section.clone()));
         Self::beside(pool.roster(), Before::running(pool), &HashSet::new(), now)
+            .map(|parked| Self { section, ..parked })
+    }
+
+    /// What is known of those of a pool that is gone, as seen `now`.
+    pub fn export(&self, now: Instant) -> Option<Gone> {
+        let parked: Vec<_> = self.stays(now).map(|stay| StayCarried::of(stay, now)).collect();
+        (!parked.is_empty()).then(|| Gone { pool: self.pool.to_string(), parked })
+    }
+
+    /// The section of the pool that is gone.
+    pub fn section(&self) -> Option<&config::Pool> {
+        self.section.as_deref()
+    }
+
+    /// Those of a pool that is gone, whose section was this, as another process parked them; `None`: nothing can be made
+    /// of it here.
+    pub fn again(gone: &Gone, section: &config::Pool, now: Instant) -> Option<Self> {
+        let pool = Pool::compile(&gone.pool, section, None, now).ok()?;
+        let (name, open, section) = (Arc::from(&*gone.pool), Arc::default(), Some(Arc::new(section.clone())));
+        let origins = Origins { pool: &name, before: Before::default(), open: &open, now };
+        let parked = Self::told(pool.roster(), &gone.parked, &HashSet::new(), &origins)?;
+        let parked = Self { section, ..parked };
+        parked.restore(gone, now);
+        Some(parked)
+    }
+
+    /// What another process learned of them since.
+    pub fn restore(&self, gone: &Gone, now: Instant) {
+        for one in &gone.parked {
+            let stays = self.stays.iter().filter(|stay| **stay.origin.name() == *one.name);
+            stays.for_each(|stay| one.restore(&stay.origin, now));
+        }
     }
 
     /// The pool's name.
@@ -99,17 +185,18 @@ impl Stay {
 pub(super) struct Before<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) parked: Option<&'a Parked>,
+    pub(super) carried: Option<&'a Carried>,
 }
 
 impl<'a> Before<'a> {
     /// A pool that runs, with what is parked beside it.
     pub(super) fn running(pool: &'a Pool) -> Self {
-        Self { pool: Some(pool), parked: pool.parked() }
+        Self { pool: Some(pool), parked: pool.parked(), carried: None }
     }
 
     /// A pool that is gone.
     pub(super) fn gone(parked: &'a Parked) -> Self {
-        Self { pool: None, parked: Some(parked) }
+        Self { pool: None, parked: Some(parked), carried: None }
     }
 
     /// Did nobody serve yet?
@@ -125,7 +212,7 @@ impl<'a> Before<'a> {
 }
 
 /// A roster of their own, in which nobody is kept for the sake of the others.
-fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
+fn apart(roster: &Roster, stays: &[Stay], memory: Arc<Memory>) -> Arc<Roster> {
     let target = |stay: &Stay| Target {
         name: Arc::clone(stay.origin.name()),
         weight: stay.weight,
@@ -141,6 +228,7 @@ fn apart(roster: &Roster, stays: &[Stay]) -> Arc<Roster> {
         targets: stays.iter().map(target).collect(),
         handover: None,
         brake: Arc::default(),
+        memory,
     })
 }
 
@@ -232,7 +320,7 @@ mod tests {
         let (old, now) = (pool(&["a", "b"]), Instant::now());
         old.members()[0].origin().health().publish(Verdict::Down);
         old.members()[0].origin().connection_opened();
-        let gone = Parked::whole(&old, now).unwrap();
+        let gone = Parked::whole(&old, &section(&["a"]), now).unwrap();
         let back = Pool::compile_again("p", &section(&["a", "b", "c"]), &gone, now).unwrap();
         let held: Vec<_> = back.members().iter().map(|member| member.origin().verdict()).collect();
         assert_eq!(held, [Verdict::Down, Verdict::Up, Verdict::Up], "a pool that is new is assumed up");

@@ -9,8 +9,11 @@
 use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use crate::age::Age;
 use crate::config::pool::RetryBudget;
 
 /// One retry in units of the bucket. With this many, a rate a second is units a nanosecond.
@@ -19,11 +22,16 @@ const RETRY: f64 = 1e9;
 const WINDOW: u64 = 10;
 /// One more than seconds looked at: the slot being taken over is never one that still counts.
 const SLOTS: usize = WINDOW as usize + 1;
+/// No bucket holds more retries, and no second has more first attempts.
+const MOST: f64 = 1e9;
+/// The part of a slot that counts.
+const COUNT: u64 = u32::MAX as u64;
 
 /// A bucket of retries.
 #[derive(Debug)]
 pub struct Budget {
     config: RetryBudget,
+    /// What it counts time from: long enough ago that whatever it remembers was since.
     began: Instant,
     /// Units held; the limit is applied when some are drawn, and once a second.
     held: AtomicI64,
@@ -31,6 +39,17 @@ pub struct Budget {
     filled: AtomicU64,
     /// First attempts by second: its number in the upper half, its count in the lower.
     firsts: [AtomicU64; SLOTS],
+}
+
+/// What a process tells the next of a bucket.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Carried {
+    /// Retries held.
+    held: f64,
+    /// Up to when `floor` was put in.
+    filled: Age,
+    /// First attempts by second: when each began, and how many there were.
+    firsts: Vec<(Age, u32)>,
 }
 
 impl Budget {
@@ -45,11 +64,12 @@ impl Budget {
 
     /// A bucket that holds one second of `floor`.
     pub fn new(config: &RetryBudget, now: Instant) -> Self {
+        let began = now.checked_sub(Duration::from_secs(SLOTS as u64)).unwrap_or(now);
         Self {
             config: *config,
-            began: now,
+            began,
             held: AtomicI64::new((config.floor.0 * RETRY) as i64),
-            filled: AtomicU64::new(0),
+            filled: AtomicU64::new(now.saturating_duration_since(began).as_nanos() as u64),
             firsts: array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -78,6 +98,34 @@ impl Budget {
         drawn.is_ok()
     }
 
+    /// What it holds, as seen `now`.
+    pub fn export(&self, now: Instant) -> Carried {
+        let at = |nanos: u64| Age::of(self.began + Duration::from_nanos(nanos), now);
+        let firsts = self.firsts.iter().map(|slot| slot.load(Relaxed)).filter(|slot| slot & COUNT > 0);
+        // Of a longer time without a retry no more counts.
+        let longest = self.since_began(now).saturating_sub(WINDOW * RETRY as u64);
+        let filled = self.filled.load(Relaxed).clamp(longest, self.since_began(now));
+        Carried {
+            held: self.held.load(Relaxed) as f64 / RETRY,
+            filled: at(filled),
+            firsts: firsts.map(|slot| (at((slot >> 32) * RETRY as u64), (slot & COUNT) as u32)).collect(),
+        }
+    }
+
+    /// This is what it holds.
+    pub fn import(&self, carried: &Carried, now: Instant) {
+        let nanos = |age: Age| self.since_began(age.at(now).min(now));
+        self.held.store((carried.held.clamp(-MOST, MOST) * RETRY) as i64, Relaxed);
+        self.filled.store(nanos(carried.filled), Relaxed);
+        self.firsts.iter().for_each(|slot| slot.store(0, Relaxed));
+        for (age, count) in carried.firsts.iter().take(SLOTS) {
+            // The middle of its second, which begins elsewhere here.
+            let second = (nanos(*age) + RETRY as u64 / 2) / RETRY as u64;
+            let slot = second << 32 | u64::from(*count).min(MOST as u64);
+            self.firsts[second as usize % SLOTS].fetch_max(slot, Relaxed);
+        }
+    }
+
     /// The same bucket under another config.
     fn with(&self, config: &RetryBudget) -> Self {
         let copy = |of: &AtomicU64| AtomicU64::new(of.load(Relaxed));
@@ -101,7 +149,7 @@ impl Budget {
     fn limit(&self, second: u64) -> i64 {
         let recent = |slot: &u64| second.saturating_sub(slot >> 32) < WINDOW;
         let slots = self.firsts.iter().map(|slot| slot.load(Relaxed)).filter(recent);
-        let firsts: u64 = slots.map(|slot| slot & u64::from(u32::MAX)).sum();
+        let firsts: u64 = slots.map(|slot| slot & COUNT).sum();
         ((self.config.floor.0 * WINDOW as f64 + self.config.ratio.ratio() * firsts as f64) * RETRY) as i64
     }
 
@@ -189,6 +237,51 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &Budget::compile(&config(20.0, 10.0), Some(&first), now)));
         let changed = Budget::compile(&config(20.0, 50.0), Some(&first), now);
         assert_eq!(drawn(&changed, now), 2);
+    }
+
+    fn elsewhere(budget: &Budget, config: &RetryBudget, here: Instant, there: Instant) -> Budget {
+        let told = serde_json::to_string(&budget.export(here)).unwrap();
+        let other = Budget::new(config, there);
+        other.import(&serde_json::from_str(&told).unwrap(), there);
+        other
+    }
+
+    #[test]
+    fn another_process_goes_on_with_what_was_held_and_forgets_it_as_soon() {
+        let (start, there, config) = (Instant::now(), Instant::now() + Duration::from_secs(77_777), config(20.0, 0.0));
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let budget = Budget::new(&config, start);
+        (0..1000).for_each(|_| budget.first_attempt(start));
+        assert_eq!((0..50).filter(|_| budget.draw(at(4_000))).count(), 50);
+        let moved = || elsewhere(&budget, &config, at(5_500), there);
+        assert_eq!(drawn(&moved(), there), 150);
+        assert_eq!(drawn(&moved(), there + Duration::from_millis(3_900)), 150);
+        assert_eq!(drawn(&moved(), there + Duration::from_millis(6_000)), 0, "ten seconds after the attempts");
+        let again = elsewhere(&moved(), &config, there, start);
+        assert_eq!(drawn(&again, start), 150);
+    }
+
+    #[test]
+    fn floor_goes_on_from_where_it_was_put_in() {
+        let (start, there, config) = (Instant::now(), Instant::now() + Duration::from_secs(5), config(20.0, 10.0));
+        let budget = Budget::new(&config, start);
+        drawn(&budget, start);
+        let moved = elsewhere(&budget, &config, start + Duration::from_secs(2), there);
+        assert_eq!(drawn(&moved, there + Duration::from_secs(1)), 30);
+    }
+
+    #[test]
+    fn whatever_is_told_it_can_be_reckoned_with() {
+        let now = Instant::now();
+        for text in [
+            r#"{"held":1e300,"filled":-9223372036854775808,"firsts":[[9223372036854775807,4294967295],[0,4294967295]]}"#,
+            r#"{"held":-1e300,"filled":9223372036854775807,"firsts":[]}"#,
+        ] {
+            let budget = Budget::new(&config(20.0, 10.0), now);
+            budget.import(&serde_json::from_str(text).unwrap(), now);
+            (0..10).for_each(|_| budget.first_attempt(now));
+            assert!(drawn(&budget, now + Duration::from_secs(1)) <= 100_000);
+        }
     }
 
     #[test]

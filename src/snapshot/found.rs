@@ -8,9 +8,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Snapshot, Upstream};
+use crate::age::Age;
 use crate::config::pool::{Origin, State};
-use crate::config::units::Off;
+use crate::config::units::{Address, Off};
 use crate::config::{self, Complaint};
 use crate::observe::Metrics;
 use crate::pool::discovery::{Sought, Source};
@@ -23,13 +26,36 @@ pub struct Found {
     origins: Arc<[Origin]>,
 }
 
+/// What a process tells the next of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Carried {
+    origins: Vec<(Address, String, u16)>,
+    #[serde(default)]
+    asked: bool,
+    #[serde(default)]
+    answered: Option<Age>,
+    #[serde(default)]
+    failure: Option<String>,
+}
+
+impl Carried {
+    fn origins(&self) -> Arc<[Origin]> {
+        let origin = |(address, name, weight): &(Address, String, u16)| Origin {
+            weight: (*weight).max(1),
+            ..Origin::at(address.clone(), name.clone())
+        };
+        self.origins.iter().map(origin).collect()
+    }
+}
+
 impl Found {
     /// For the section of pool `name`, if it finds its origins; `before`: the pool that runs, `previous`: its snapshot.
     pub(super) fn of(
         name: &str,
         written: &config::Pool,
-        before: Option<&Upstream>,
-        previous: Option<&Snapshot>,
+        (before, previous): (Option<&Upstream>, Option<&Snapshot>),
+        told: Option<&Carried>,
+        now: Instant,
     ) -> Option<Self> {
         let Off::On(discovery) = &written.discovery else { return None };
         let source = before.and_then(|before| before.found.as_ref()).map(|found| &found.source);
@@ -38,7 +64,11 @@ impl Found {
             // Those that are written serve until it is known who takes their place.
             None => previous.and_then(|all| all.config.pools.get(name)).map_or_else(nobody, serving),
         };
+        let there = || told.map_or_else(there, Carried::origins);
         let source = Source::of(&Arc::from(name), discovery, source, there);
+        if let Some(told) = told {
+            source.hear(told.asked, told.answered.map(|answered| answered.at(now)), told.failure.clone());
+        }
         Some(Self { origins: source.found(), source })
     }
 
@@ -47,6 +77,17 @@ impl Found {
         match found {
             None => Cow::Borrowed(written),
             Some(found) => Cow::Owned(config::Pool { origins: found.origins.to_vec(), ..written.clone() }),
+        }
+    }
+
+    /// The last good answer, and what came of later questions.
+    pub(super) fn export(&self, now: Instant) -> Carried {
+        let told = self.source.told();
+        Carried {
+            origins: self.origins.iter().map(|one| (one.address.clone(), one.name.clone(), one.weight)).collect(),
+            asked: told.asked,
+            answered: told.answered.map(|answered| Age::of(answered, now)),
+            failure: told.failure,
         }
     }
 

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
+use crate::age::Age;
 use crate::balance::step::greatest;
 use crate::balance::{Moved, Ring, Scale, Step, moved};
 use crate::config::units::Off;
@@ -22,6 +24,10 @@ const TOGETHER: Duration = Duration::from_secs(600);
 
 /// Places of one pool that are remembered at most; beyond that the older of two stands for both.
 const PLACES: usize = 64;
+/// The same, of those that are told another process.
+const TOLD: usize = 8;
+/// No weight in a file is greater.
+const WEIGHT: u32 = 1000;
 
 /// What the guard of a pool says of a change.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +124,59 @@ impl Trail {
     }
 }
 
+/// What a process tells the next of where keys were.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Trailed(HashMap<String, PastCarried>);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct PastCarried {
+    places: Vec<(Age, PlaceCarried)>,
+    out: Vec<(Age, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct PlaceCarried {
+    keying: [String; 4],
+    members: Vec<(String, u32)>,
+}
+
+impl Trail {
+    /// What is remembered, as seen `now`.
+    pub fn export(&self, now: Instant) -> Trailed {
+        Trailed(self.0.iter().map(|(pool, past)| (pool.to_string(), past.export(now))).collect())
+    }
+
+    /// This is remembered, and nothing else.
+    pub fn import(&mut self, told: &Trailed, now: Instant) {
+        self.0 = told.0.iter().map(|(pool, past)| (Arc::from(&**pool), Past::told(past, now))).collect();
+    }
+}
+
+impl Past {
+    /// Of many places few are told; one stands for those that follow it.
+    fn export(&self, now: Instant) -> PastCarried {
+        let runs = self.places.chunks(self.places.len().div_ceil(TOLD).max(1));
+        let places = runs.filter_map(|run| Some((Age::of(run.last()?.0, now), PlaceCarried::of(&run.first()?.1))));
+        let out = self.out.iter().map(|(when, name)| (Age::of(*when, now), name.to_string()));
+        PastCarried { places: places.collect(), out: out.collect() }
+    }
+
+    fn told(told: &PastCarried, now: Instant) -> Self {
+        Self {
+            places: told.places.iter().take(PLACES).map(|(age, place)| (age.at(now), Place::told(place))).collect(),
+            out: told.out.iter().map(|(age, name)| (age.at(now), Arc::from(&**name))).collect(),
+        }
+    }
+}
+
+impl PlaceCarried {
+    fn of(place: &Place) -> Self {
+        let members = place.members.iter().map(|(name, weight)| (name.to_string(), *weight));
+        Self { keying: place.keying.clone(), members: members.collect() }
+    }
+}
+
 impl Past {
     /// Where keys were ten minutes ago, if not where they are now.
     fn place(&self, now: Instant) -> Option<&Place> {
@@ -148,6 +207,11 @@ impl Past {
 }
 
 impl Place {
+    fn told(told: &PlaceCarried) -> Self {
+        let members = told.members.iter().map(|(name, weight)| (Arc::from(&**name), (*weight).min(WEIGHT)));
+        Self { keying: told.keying.clone(), members: members.collect() }
+    }
+
     fn of(pool: &Pool) -> Self {
         let members = pool.placed().map(|(name, weight)| (Arc::clone(name), weight));
         Self { keying: pool.keying(), members: members.collect() }

@@ -6,6 +6,7 @@
 //! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
 
 pub mod blame;
+mod carried;
 mod found;
 pub mod guard;
 mod limits;
@@ -25,6 +26,7 @@ use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::{Access, Callers, Forwarding, Limits};
 
+pub use carried::Carried;
 pub use found::Found;
 pub use limits::ClientLimits;
 pub use settle::Settled;
@@ -92,7 +94,12 @@ impl Snapshot {
         metrics: &Metrics,
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
-        let Parts { table, routes, pools } = Parts::compile(config, previous, metrics, now)?;
+        Self::assemble(config, previous.map_or(Past::Nothing, Past::Here), metrics, now)
+    }
+
+    fn assemble(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
+        let Parts { table, routes, pools } = Parts::compile(config, past, metrics, now)?;
+        let previous = past.snapshot();
         let replaced = pools.iter().map(|upstream| &upstream.pool).filter(|pool| pool.is_replaced());
         let replaced = replaced.map(|pool| &**pool.name()).collect();
         let before = previous.and_then(|previous| Before::of(previous, replaced));
@@ -107,7 +114,7 @@ impl Snapshot {
             table,
             routes,
             pools,
-            gone: previous.map(|previous| previous.gone_without(config, now)).unwrap_or_default(),
+            gone: past.gone_without(config, now),
             unrouted: metrics.unrouted(),
             before,
             _alive: metrics.snapshot(),
@@ -234,17 +241,54 @@ impl Snapshot {
         self.pools.iter().filter_map(|upstream| upstream.pool.parked()).chain(&self.gone)
     }
 
-    /// The pools that `config` leaves out.
+    /// The pools that `config` leaves out, as they are parked.
     fn gone_without(&self, config: &Config, now: Instant) -> Vec<Parked> {
         let is_left_out = |pool: &Arc<str>| !config.pools.contains_key(&**pool);
         let running = self.pools.iter().map(|upstream| &upstream.pool).filter(|pool| is_left_out(pool.name()));
         let gone = self.gone.iter().filter(|parked| is_left_out(parked.pool()) && parked.roster(now).is_some());
-        running.filter_map(|pool| Parked::whole(pool, now)).chain(gone.cloned()).collect()
+        running
+            .filter_map(|pool| Parked::whole(pool, self.config.pools.get(&**pool.name())?, now))
+            .chain(gone.cloned())
+            .collect()
     }
 
     /// Counters of requests that no route took.
     pub fn unrouted(&self) -> &Arc<RouteMeters> {
         &self.unrouted
+    }
+}
+
+/// What a snapshot takes over from.
+#[derive(Clone, Copy)]
+enum Past<'a> {
+    Nothing,
+    /// The snapshot in force.
+    Here(&'a Snapshot),
+    /// What another process told of the one in force there.
+    Told(&'a Carried),
+}
+
+impl<'a> Past<'a> {
+    fn snapshot(self) -> Option<&'a Snapshot> {
+        match self {
+            Self::Here(snapshot) => Some(snapshot),
+            Self::Nothing | Self::Told(_) => None,
+        }
+    }
+
+    fn told(self, pool: &str) -> Option<&'a carried::UpstreamCarried> {
+        match self {
+            Self::Told(carried) => carried.pool(pool),
+            Self::Nothing | Self::Here(_) => None,
+        }
+    }
+
+    fn gone_without(self, config: &Config, now: Instant) -> Vec<Parked> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Here(previous) => previous.gone_without(config, now),
+            Self::Told(carried) => carried.gone(now),
+        }
     }
 }
 
@@ -255,28 +299,28 @@ struct Parts {
 }
 
 impl Parts {
-    fn compile(
-        config: &Config,
-        previous: Option<&Snapshot>,
-        metrics: &Metrics,
-        now: Instant,
-    ) -> Result<Self, Vec<Complaint>> {
-        let mut complaints = Vec::new();
+    fn compile(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
+        let (mut complaints, previous) = (Vec::new(), past.snapshot());
         let old: HashMap<&str, &Upstream> =
             previous.iter().flat_map(|snapshot| &snapshot.pools).map(|one| (&**one.pool.name(), one)).collect();
         let mut pools = Vec::with_capacity(config.pools.len());
         for (name, written) in &config.pools {
             let before = old.get(name.as_str()).copied();
-            let found = Found::of(name, written, before, previous);
+            let told = past.told(name);
+            let found = Found::of(name, written, (before, previous), told.and_then(|told| told.found.as_ref()), now);
             let written = &*Found::section(found.as_ref(), written);
             let gone = previous.and_then(|previous| previous.gone.iter().find(|gone| **gone.pool() == **name));
-            let compiled = match gone {
-                Some(gone) => Pool::compile_again(name, written, gone, now),
-                None => Pool::compile(name, written, before.map(|before| &before.pool), now),
+            let compiled = match (told, gone) {
+                (Some(told), _) => Pool::compile_carried(name, written, &told.pool, now),
+                (None, Some(gone)) => Pool::compile_again(name, written, gone, now),
+                (None, None) => Pool::compile(name, written, before.map(|before| &before.pool), now),
             };
             match compiled {
                 Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {
-                    Ok(upstream) => pools.push(Upstream { found, ..upstream }),
+                    Ok(upstream) => {
+                        let upstream = Upstream { found, ..upstream };
+                        pools.push(told.into_iter().fold(upstream, |upstream, told| told.give(upstream, now)));
+                    }
                     Err(found) => complaints.push(under(name, found)),
                 },
                 Err(found) => complaints.extend(found.into_iter().map(|one| under(name, one))),

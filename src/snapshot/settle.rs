@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
 use crate::config::{self, Config};
@@ -41,6 +42,39 @@ impl Before {
             },
             |first| Self { sections: sections.clone(), ..first.clone() },
         ))
+    }
+}
+
+/// What a process tells the next of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Carried {
+    text: String,
+    digest: String,
+    /// A whole configuration with the sections of the pools that are replaced.
+    sections: String,
+    pools: Vec<String>,
+}
+
+impl Before {
+    pub(super) fn export(&self) -> Carried {
+        let mut all = self.config.clone();
+        all.pools.extend(self.sections.clone());
+        Carried {
+            text: self.text.clone(),
+            digest: self.digest.clone(),
+            sections: config::dump(&all),
+            pools: self.sections.keys().cloned().collect(),
+        }
+    }
+
+    /// What another process told, for one with these settings; `None`: it makes no sense here.
+    pub(super) fn told(carried: &Carried, process: &config::process::Process) -> Option<Self> {
+        let read = |text: &str| Some(config::parse("before", text).ok()?.config);
+        let sections = read(&carried.sections)?.pools.into_iter();
+        let (text, digest) = (carried.text.clone(), carried.digest.clone());
+        let config = Config { process: process.clone(), ..read(&text)? };
+        let sections = sections.filter(|(pool, _)| carried.pools.contains(pool)).collect();
+        Some(Self { sections, config, text, digest })
     }
 }
 

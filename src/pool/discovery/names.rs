@@ -195,6 +195,7 @@ mod tests {
             targets: names.iter().map(target).collect(),
             handover: None,
             brake: Arc::default(),
+            memory: Arc::default(),
         })
     }
 
@@ -270,6 +271,7 @@ mod tests {
             targets: before.targets[..1].to_vec(),
             handover: None,
             brake: Arc::default(),
+            memory: Arc::default(),
         });
         names.refresh(&[after]);
         assert_eq!(names.asked.values().map(|question| question.next).collect::<Vec<_>>(), [next]);

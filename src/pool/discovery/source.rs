@@ -86,6 +86,11 @@ impl Source {
         (came, went)
     }
 
+    /// This came of questions that another process asked.
+    pub fn hear(&self, asked: bool, answered: Option<Instant>, failure: Option<String>) {
+        self.state.lock().told = Told { asked, answered, failure };
+    }
+
     /// This came of a question; answers whether a failure is news.
     pub(super) fn tell(&self, ended: Result<Instant, String>) -> bool {
         let told = &mut self.state.lock().told;
