@@ -42,8 +42,6 @@ impl Outbox {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        // at once what a header and a small body will need, for they come one after the other
-        self.bytes.reserve(GATHERED - self.bytes.len());
         for part in parts {
             self.bytes.extend_from_slice(part);
         }
