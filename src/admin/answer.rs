@@ -4,6 +4,7 @@
 //! Origin header, or for a host that is not this one, is refused.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use super::{Gateway, query};
 use crate::lifecycle::{ReloadOutcome, Wish};
@@ -54,6 +55,12 @@ impl Answer {
         Self { status, kind, allow: None, body: body.into() }
     }
 
+    /// An answer of another process of ours.
+    pub(super) fn of(status: u16, kind: &str, body: &[u8]) -> Self {
+        let known = [JSON, YAML, crate::observe::CONTENT_TYPE].into_iter().find(|known| *known == kind);
+        Self::new(status, known.unwrap_or(TEXT), body)
+    }
+
     /// A short answer for people, with its line end.
     pub(super) fn text(status: u16, text: &str) -> Self {
         Self::new(status, TEXT, format!("{text}\n"))
@@ -83,7 +90,7 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
             Ok(pool) => Answer::json(200, &(gateway.sample)(pool.as_deref())),
             Err(why) => Answer::text(400, &why),
         },
-        "/reload" | "/confirm" | "/rollback" | "/drain" => wish(gateway, question).await,
+        "/reload" | "/confirm" | "/rollback" | "/drain" | "/upgrade" => wish(gateway, question).await,
         _ => Answer::text(404, "not found"),
     }
 }
@@ -103,6 +110,13 @@ async fn wish(gateway: &Gateway, question: &Question<'_>) -> Answer {
         },
         "/confirm" => change(gateway, Wish::Confirm).await,
         "/rollback" => change(gateway, Wish::Rollback).await,
+        "/upgrade" => match query::upgrade(question.query) {
+            Ok(Some(_)) if !matches!(question.door, Door::Socket) => {
+                Answer::text(403, "a program is named at the control socket only")
+            }
+            Ok(binary) => upgrade(gateway, binary).await,
+            Err(why) => Answer::text(400, &why),
+        },
         _ => {
             (gateway.leave)();
             Answer::json(200, &serde_json::json!({ "result": "draining" }))
@@ -130,6 +144,16 @@ fn page(gateway: &Gateway, path: &str) -> Answer {
     }
 }
 
+async fn upgrade(gateway: &Gateway, binary: Option<PathBuf>) -> Answer {
+    match (gateway.upgrade)(binary).await {
+        Ok(next) => {
+            let answer = serde_json::json!({ "result": "upgraded", "pid": next.pid, "program": next.version });
+            Answer::json(200, &answer)
+        }
+        Err(why) => Answer::json(503, &serde_json::json!({ "result": "failed", "why": why })),
+    }
+}
+
 async fn change(gateway: &Gateway, wish: Wish) -> Answer {
     let outcome = (gateway.change)(wish).await;
     let status = match outcome {
@@ -143,7 +167,7 @@ async fn change(gateway: &Gateway, wish: Wish) -> Answer {
 }
 
 impl Door {
-    fn is_local(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Socket => true,
             Self::Network { peer, .. } => peer.ip().to_canonical().is_loopback(),
@@ -181,6 +205,7 @@ mod tests {
     use super::super::Sampled;
     use super::*;
     use crate::lifecycle::InForce;
+    use crate::lifecycle::handoff::message::Hello;
 
     fn gateway() -> Gateway {
         Gateway {
@@ -190,6 +215,12 @@ mod tests {
             config: Box::new(|| "version: 1\n".into()),
             sample: Box::new(|_| Sampled::default()),
             leave: Box::new(|| ()),
+            handoff: Box::new(|_| ()),
+            socket: None,
+            upgrade: Arc::new(|_| {
+                let next = Hello { protocol: 1, version: "9.9.9".into(), pid: 7 };
+                Box::pin(async { Ok(next) })
+            }),
             change: Arc::new(|wish| {
                 let outcome = match wish {
                     Wish::Confirm => ReloadOutcome::Declined { why: "nothing waits".into() },
@@ -201,7 +232,9 @@ mod tests {
                     Wish::Reload(ask) if ask.allow_moved.is_some() => {
                         ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
                     }
-                    Wish::Reload(_) | Wish::Settle => ReloadOutcome::Applied(InForce::default()),
+                    Wish::Reload(_) | Wish::Settle | Wish::Rest | Wish::Resume => {
+                        ReloadOutcome::Applied(InForce::default())
+                    }
                 };
                 Box::pin(async { outcome })
             }),
@@ -271,6 +304,17 @@ mod tests {
         assert_eq!(status(&local("POST", "/sample")), 405);
         assert_eq!(status(&from("10.0.0.7:999", "GET", "/sample")), 403);
         assert_eq!(status(&Question { host: Some("evil.example"), ..local("GET", "/sample") }), 403);
+    }
+
+    #[test]
+    fn a_program_is_named_at_the_control_socket_only() {
+        let named = Question { query: "binary=/bin/true", ..local("POST", "/upgrade") };
+        assert_eq!(status(&named), 403);
+        assert_eq!(status(&Question { door: Door::Socket, ..named }), 200);
+        assert_eq!(status(&local("POST", "/upgrade")), 200);
+        assert_eq!(status(&local("GET", "/upgrade")), 405);
+        assert_eq!(status(&from("10.0.0.7:999", "POST", "/upgrade")), 403);
+        assert_eq!(status(&Question { query: "program=x", ..local("POST", "/upgrade") }), 400);
     }
 
     #[test]

@@ -4,19 +4,21 @@
 //! ([`Gateway`]), so that this room neither knows who is ready nor who writes snapshots.
 
 mod answer;
+mod forward;
 mod query;
 mod sample;
 mod serve;
 mod socket;
 mod status;
+mod turn;
 mod view;
 
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -26,14 +28,17 @@ use tokio::sync::oneshot;
 
 use crate::config::Process;
 use crate::config::units::Off;
+use crate::lifecycle::handoff::give::Outcome;
+use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::{ReloadOutcome, Wish};
 pub use sample::{PoolSample, Sampled, SampledKey};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
 pub use status::{
     CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status,
-    WeightStatus,
+    UpgradeStatus, WeightStatus,
 };
+use turn::{Turn, Whose};
 pub use view::show;
 
 /// Tells the recent keys of this pool, or of all.
@@ -54,6 +59,12 @@ pub struct Gateway {
     pub config: Box<dyn Fn() -> String + Send + Sync>,
     /// The recent keys of this pool, or of all.
     pub sample: Box<Samples>,
+    /// The path of the control socket.
+    pub socket: Option<PathBuf>,
+    /// Somebody at the control socket wants to take over.
+    pub handoff: Box<dyn Fn(UnixStream) + Send + Sync>,
+    /// Starts this program, or that of the process, to take over, and tells how that ended.
+    pub upgrade: Arc<dyn Fn(Option<PathBuf>) -> Later<Outcome> + Send + Sync>,
     /// Has the process leave, in peace.
     pub leave: Box<dyn Fn() + Send + Sync>,
     /// Has another configuration come into force.
@@ -118,20 +129,54 @@ pub struct Bound {
     local: Option<(Claim, UnixListener)>,
 }
 
+/// What another process handed over.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    /// The socket of the admin address.
+    pub network: Option<TcpListener>,
+    /// The control socket, and a path that leads to it.
+    pub local: Option<(PathBuf, OwnedFd)>,
+}
+
 impl Bound {
-    /// Takes the admin address, unless a socket that listens there was `handed` over, and the control socket; who asks has
-    /// to wait until [`Bound::serve`].
-    pub fn new(settings: &Settings, handed: Option<TcpListener>) -> Result<Self, StartError> {
-        let local = match &settings.socket {
-            SocketPlace::Off => None,
-            SocketPlace::At(path) => Some(Claim::new(path)?),
-            SocketPlace::Default => at_default_path()?,
+    /// Takes the admin address and the control socket, each unless it was `inherited`; who asks has to wait until
+    /// [`Bound::serve`].
+    pub fn new(settings: &Settings, inherited: Inherited) -> Result<Self, StartError> {
+        let local = match (&settings.socket, inherited.local) {
+            (SocketPlace::Off, _) => None,
+            (SocketPlace::At(path), inherited) => Some(claim(path, inherited)?),
+            (SocketPlace::Default, inherited) => at_default_path(inherited)?,
         };
-        let network = match handed {
-            Some(listener) => Some(listener),
-            None => settings.address.map(listen).transpose()?,
+        let network = match (settings.address, inherited.network) {
+            (Some(_), Some(listener)) => Some(listener),
+            (address, _) => address.map(listen).transpose()?,
         };
         Ok(Self { network, local })
+    }
+
+    /// The path of the control socket.
+    pub fn socket(&self) -> Option<&Path> {
+        self.local.as_ref().map(|(claim, _)| claim.path())
+    }
+
+    /// Each socket once more, for another process.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn share(&self) -> io::Result<Vec<(Given, OwnedFd)>> {
+        let mut all = Vec::new();
+        if let Some(listener) = &self.network {
+            all.push((Given::Admin(listener.local_addr()?.to_string()), listener.try_clone()?.into()));
+        }
+        if let Some((claim, listener)) = &self.local {
+            all.push((Given::Control(claim.path().display().to_string()), listener.try_clone()?.into()));
+        }
+        Ok(all)
+    }
+
+    /// Is the control socket one that was inherited?
+    pub fn inherits_socket(&self) -> bool {
+        self.local.as_ref().is_some_and(|(claim, _)| !claim.ours())
     }
 
     /// The admin address, its port known.
@@ -144,8 +189,9 @@ impl Bound {
         Some(self.network.as_ref()?.try_clone().map(OwnedFd::from))
     }
 
-    /// Answers on a thread of its own until the answer is dropped.
-    pub fn serve(self, gateway: Gateway) -> Result<Admin, StartError> {
+    /// Answers on a thread of its own until the answer is dropped; from the start, or when it is `open`ed.
+    pub fn serve(self, gateway: Gateway, open: bool) -> Result<Admin, StartError> {
+        let turn = Turn::new(if open { Whose::Ours } else { Whose::Nobodys });
         let gateway = Arc::new(gateway);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
         let (claim, local) = self.local.unzip();
@@ -153,20 +199,20 @@ impl Bound {
             listener.set_nonblocking(true).map_err(StartError::Thread)?;
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Thread)?;
-            runtime.spawn(serve::network(listener, Arc::clone(&gateway)));
+            runtime.spawn(serve::network(listener, turn.clone(), Arc::clone(&gateway)));
         }
         if let Some(listener) = local {
             listener.set_nonblocking(true).map_err(StartError::Thread)?;
             let _inside = runtime.enter();
             let listener = tokio::net::UnixListener::from_std(listener).map_err(StartError::Thread)?;
-            runtime.spawn(serve::local(listener, gateway));
+            runtime.spawn(serve::local(listener, turn.clone(), gateway));
         }
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("admin".into()).spawn(move || {
             // Ends by an error: nobody ever sends.
             let _ = runtime.block_on(stopped);
         });
-        Ok(Admin { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?), claim })
+        Ok(Admin { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?), turn, claim })
     }
 }
 
@@ -174,12 +220,20 @@ fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|source| StartError::Address { address, source })
 }
 
-fn at_default_path() -> Result<Option<(Claim, UnixListener)>, StartError> {
+/// Listens at `path`, or goes on with what was inherited if it is the same socket.
+fn claim(path: &Path, inherited: Option<(PathBuf, OwnedFd)>) -> Result<(Claim, UnixListener), SocketError> {
+    match inherited.filter(|(leads, _)| socket::is_same(leads, path)) {
+        Some((_, listener)) => Ok((Claim::inherited(path)?, UnixListener::from(listener))),
+        None => Claim::new(path),
+    }
+}
+
+fn at_default_path(inherited: Option<(PathBuf, OwnedFd)>) -> Result<Option<(Claim, UnixListener)>, StartError> {
     let Some(path) = default_path() else {
         log::info!("no control socket: neither root nor XDG_RUNTIME_DIR");
         return Ok(None);
     };
-    match Claim::new(&path) {
+    match claim(&path, inherited) {
         Err(error @ SocketError::System { .. }) => {
             log::warn!("no control socket: {error}");
             Ok(None)
@@ -193,10 +247,38 @@ fn at_default_path() -> Result<Option<(Claim, UnixListener)>, StartError> {
 pub struct Admin {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    turn: Turn,
     claim: Option<Claim>,
 }
 
 impl Admin {
+    /// Accepts nobody for a moment.
+    pub fn hold(&self) {
+        self.turn.is(Whose::Nobodys);
+    }
+
+    /// Is nobody accepted?
+    pub fn rests(&self) -> bool {
+        self.turn.rests()
+    }
+
+    /// Accepts (again); the path of the control socket is this process's.
+    pub fn open(&mut self) {
+        self.claim.iter_mut().for_each(|claim| claim.is_ours(true));
+        self.turn.is(Whose::Ours);
+    }
+
+    /// Another process accepts where this one did, and keeps the control socket or not.
+    pub fn pass_on(&mut self, keeps_socket: bool) {
+        self.claim.iter_mut().for_each(|claim| claim.is_ours(!keeps_socket));
+        self.turn.is(Whose::Theirs);
+    }
+
+    /// It does so for good: the sockets close here.
+    pub fn leave_it(&self) {
+        self.turn.is(Whose::Passed);
+    }
+
     /// Removes the control socket, for an exit that drops nothing.
     pub fn remove_socket(&mut self) {
         self.claim = None;
@@ -225,6 +307,9 @@ mod tests {
     fn gateway() -> Gateway {
         Gateway {
             ready: Box::new(|| Ok(())),
+            handoff: Box::new(|_| ()),
+            socket: None,
+            upgrade: Arc::new(|_| Box::pin(async { Err("nobody to start".to_owned()) })),
             metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
             status: Box::new(Status::default),
             config: Box::new(|| "version: 1\n".into()),
@@ -237,9 +322,9 @@ mod tests {
     fn start(folder: &tempfile::TempDir) -> (Admin, SocketAddr, PathBuf) {
         let path = folder.path().join("control.sock");
         let settings = Settings { address: Some(([127, 0, 0, 1], 0).into()), socket: SocketPlace::At(path.clone()) };
-        let bound = Bound::new(&settings, None).unwrap();
+        let bound = Bound::new(&settings, Inherited::default()).unwrap();
         let address = bound.address().unwrap();
-        (bound.serve(gateway()).unwrap(), address, path)
+        (bound.serve(gateway(), true).unwrap(), address, path)
     }
 
     fn exchange(mut stream: impl Read + Write, request: &str) -> String {
@@ -328,7 +413,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let settings = Settings { address: Some(address), socket: SocketPlace::Off };
-        let error = Bound::new(&settings, None).unwrap_err().to_string();
+        let error = Bound::new(&settings, Inherited::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("admin address {address}: ")), "{error}");
     }
 }

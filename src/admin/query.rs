@@ -1,5 +1,7 @@
 //! What does a query ask for? Names are known or refused: a misspelt one would be a reload without it.
 
+use std::path::PathBuf;
+
 use crate::config::units::{Duration, Percent};
 use crate::config::written::Written;
 use crate::lifecycle::ReloadAsk;
@@ -18,6 +20,18 @@ pub(super) fn reload(query: &str) -> Result<ReloadAsk, String> {
         }
     }
     Ok(ask)
+}
+
+/// The program an upgrade starts, if it is not that of the process.
+pub(super) fn upgrade(query: &str) -> Result<Option<PathBuf>, String> {
+    let mut binary = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("binary", path)) => binary = Some(PathBuf::from(decoded(path))),
+            _ => return Err(format!("{pair}: unknown")),
+        }
+    }
+    Ok(binary)
 }
 
 /// The pool whose sample is asked for, if it is one alone.

@@ -4,21 +4,28 @@
 //! or many clients cost a bounded number of connections: each request has a deadline, and a connection is kept for
 //! another one only while there is room. The control socket has room of its own.
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use nix::sys::socket::{MsgFlags, recv};
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_http::ResponseHeader;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::io::Interest;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::Gateway;
 use super::answer::{Answer, Door, Question, answer};
+use super::forward::forward;
+use super::turn::Turn;
+use crate::lifecycle::handoff::message::PREAMBLE;
 
 /// Connections to the admin address at most.
 const NETWORK: usize = 64;
@@ -39,34 +46,59 @@ const IDLE: Duration = Duration::from_secs(60);
 /// written.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// The same for an upgrade: another process starts, loads its file, and serves for a while.
+const UPGRADE: Duration = Duration::from_secs(90);
+
 /// How long nothing is accepted after an error such as "no descriptors left".
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections to the admin address until the runtime ends.
-pub(super) async fn network(listener: TcpListener, gateway: Arc<Gateway>) {
+/// Accepts connections to the admin address until the runtime ends, or another process does.
+pub(super) async fn network(listener: TcpListener, turn: Turn, gateway: Arc<Gateway>) {
     let room = Arc::new(Semaphore::new(NETWORK));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let Ok((stream, peer)) = listener.accept().await else {
+        let Some(accepted) = turn.accept(|| listener.accept()).await else { return };
+        let Ok((stream, peer)) = accepted else {
             sleep(PAUSE).await;
             continue;
         };
         let local = stream.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
-        let place = Place { permit, room: Arc::clone(&room), door: Door::Network { peer, local } };
+        let place = Place { permit, room: Arc::clone(&room), door: Door::Network { peer, local }, turn: turn.clone() };
         tokio::spawn(connection(Box::new(Socket::from(stream)), place, Arc::clone(&gateway)));
     }
 }
 
-/// Accepts connections to the control socket until the runtime ends.
-pub(super) async fn local(listener: UnixListener, gateway: Arc<Gateway>) {
+/// Accepts connections to the control socket until the runtime ends, or another process does.
+pub(super) async fn local(listener: UnixListener, turn: Turn, gateway: Arc<Gateway>) {
     let room = Arc::new(Semaphore::new(LOCAL));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Some(accepted) = turn.accept(|| listener.accept()).await else { return };
+        let Ok((stream, _)) = accepted else {
             sleep(PAUSE).await;
             continue;
         };
-        let place = Place { permit, room: Arc::clone(&room), door: Door::Socket };
-        tokio::spawn(connection(Box::new(Socket::from(stream)), place, Arc::clone(&gateway)));
+        let place = Place { permit, room: Arc::clone(&room), door: Door::Socket, turn: turn.clone() };
+        tokio::spawn(call(stream, place, Arc::clone(&gateway)));
     }
+}
+
+/// A process that wants to take over calls at the control socket, too, and does not speak HTTP.
+async fn call(stream: UnixStream, place: Place, gateway: Arc<Gateway>) {
+    let first = timeout(HEADER, first_byte(&stream)).await;
+    if !matches!(first, Ok(Ok(byte)) if PREAMBLE.starts_with(&[byte])) {
+        return connection(Box::new(Socket::from(stream)), place, gateway).await;
+    }
+    // a socket that cannot leave its reactor is closed, and who called learns it from that
+    if let Ok(stream) = stream.into_std() {
+        (gateway.handoff)(stream);
+    }
+}
+
+/// What comes first, left where it is.
+async fn first_byte(stream: &UnixStream) -> io::Result<u8> {
+    let mut byte = [0];
+    let peek = || Ok(recv(stream.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK)?);
+    stream.async_io(Interest::READABLE, peek).await?;
+    Ok(byte[0])
 }
 
 /// A connection's place among those that may be open.
@@ -75,6 +107,7 @@ struct Place {
     permit: OwnedSemaphorePermit,
     room: Arc<Semaphore>,
     door: Door,
+    turn: Turn,
 }
 
 /// Answers requests until the client leaves, is too slow, or its place is needed.
@@ -99,18 +132,19 @@ async fn one_request(stream: Stream, patience: Duration, place: &Place, gateway:
         }
     }
     let crowded = place.room.available_permits() < CROWDED;
-    if crowded || !session.is_body_empty() {
+    if crowded || place.turn.is_theirs() || !session.is_body_empty() {
         session.set_keepalive(None);
     }
-    timeout(ANSWER, respond(session, place.door, gateway)).await.ok().flatten()
+    let within = if session.req_header().uri.path() == "/upgrade" { UPGRADE } else { ANSWER };
+    timeout(within, respond(session, place, gateway)).await.ok().flatten()
 }
 
-async fn respond(mut session: ServerSession, door: Door, gateway: &Gateway) -> Option<Stream> {
+async fn respond(mut session: ServerSession, place: &Place, gateway: &Gateway) -> Option<Stream> {
     let header = session.req_header();
     let text = |name: &str| header.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let host = text("host");
     let question = Question {
-        door,
+        door: place.door,
         method: header.method.as_str(),
         path: header.uri.path(),
         query: header.uri.query().unwrap_or_default(),
@@ -118,7 +152,10 @@ async fn respond(mut session: ServerSession, door: Door, gateway: &Gateway) -> O
         origin: header.headers.contains_key("origin"),
     };
     let head = question.method == "HEAD";
-    let answer = answer(gateway, &question).await;
+    let answer = match place.turn.is_theirs() {
+        true => forward(&question, &gateway.socket).await,
+        false => answer(gateway, &question).await,
+    };
     write(&mut session, &answer, !head).await.ok()?;
     let kept = session.finish().await.ok()??;
     Some(kept.into_parts().0)

@@ -59,12 +59,13 @@ pub fn default_path() -> Option<PathBuf> {
     Some(folder.join("moorgate/control.sock"))
 }
 
-/// The path of a socket that is listened on; removed when this is dropped.
+/// The path of a socket that is listened on; removed when this is dropped, unless it is another process's by then.
 #[derive(Debug)]
 pub(super) struct Claim {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
+    is_ours: bool,
 }
 
 impl Claim {
@@ -81,8 +82,30 @@ impl Claim {
         }
         let listener = listen_privately(&address).map_err(|errno| failed(errno.into()))?;
         let made = fs::symlink_metadata(path).map_err(failed)?;
-        let claim = Self { path: path.into(), identity: (made.dev(), made.ino()) };
+        let claim = Self { path: path.into(), identity: (made.dev(), made.ino()), is_ours: true };
         Ok((claim, UnixListener::from(listener)))
+    }
+
+    /// The path of a socket another process listened on, and still may remove.
+    pub(super) fn inherited(path: &Path) -> Result<Self, SocketError> {
+        let failed = |source: io::Error| SocketError::System { path: path.into(), source };
+        let found = fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Self { path: path.into(), identity: (found.dev(), found.ino()), is_ours: false })
+    }
+
+    /// Is it this process's to remove?
+    pub(super) fn ours(&self) -> bool {
+        self.is_ours
+    }
+
+    /// It is this process's to remove, or another's.
+    pub(super) fn is_ours(&mut self, is_ours: bool) {
+        self.is_ours = is_ours;
+    }
+
+    /// The path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Makes room at `path` if what is there is a socket nobody listens on.
@@ -101,11 +124,20 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity);
-        if ours && let Err(error) = fs::remove_file(&self.path) {
+        let same = || fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity);
+        if self.is_ours
+            && same()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
             log::warn!("control socket {}: cannot be removed: {error}", self.path.display());
         }
     }
+}
+
+/// Do both paths lead to one socket?
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    identity(one).is_some_and(|found| identity(other) == Some(found))
 }
 
 /// The process that listens at `address`, 0 when it cannot be told, `None` when nobody does.
@@ -191,6 +223,21 @@ mod tests {
         drop(successor);
         let (claim, listener) = Claim::new(&path).unwrap();
         drop((claim, listener));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_was_passed_on_is_the_next_one_s_to_remove() {
+        let (_folder, path) = place();
+        let (mut first, _listener) = Claim::new(&path).unwrap();
+        let mut next = Claim::inherited(&path).unwrap();
+        drop(Claim::inherited(&path).unwrap());
+        assert!(path.exists(), "one that does not take over after all leaves it");
+        first.is_ours(false);
+        next.is_ours(true);
+        drop(first);
+        assert!(path.exists());
+        drop(next);
         assert!(!path.exists());
     }
 

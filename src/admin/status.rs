@@ -3,13 +3,15 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::lifecycle::{ConfirmStatus, TextStatus};
+use crate::lifecycle::{ConfirmStatus, ReloadOutcome, TextStatus};
 
 /// All of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Status {
     /// Which process of a line of upgrades this is, from 1.
-    pub generation: u32,
+    pub generation: u64,
+    /// How this process took over from the one before; null: it did not.
+    pub upgrade: Option<UpgradeStatus>,
     /// Seconds since the start.
     pub uptime: f64,
     /// What is in force.
@@ -18,6 +20,19 @@ pub struct Status {
     pub probes_stretched: bool,
     /// By name.
     pub pools: IndexMap<String, PoolStatus>,
+}
+
+/// An upgrade, from the side of the process that took over.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpgradeStatus {
+    /// The process before.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// Whether the process before is gone, or none of its connections can begin a request any more.
+    pub over: bool,
+    /// What became of the file then; null: it has not been read again yet, or there is none.
+    pub file: Option<ReloadOutcome>,
 }
 
 /// The configuration in force.

@@ -25,6 +25,7 @@ impl Status {
         let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, now));
         Self {
             generation: 1,
+            upgrade: None,
             uptime: now.saturating_duration_since(started).as_secs_f64(),
             config: ConfigStatus {
                 version: snapshot.version(),

@@ -7,13 +7,16 @@ mod control;
 mod demo;
 #[cfg(test)]
 mod deployment;
+mod estate;
 mod key;
 mod moves;
 mod offline;
 mod plan;
 mod request;
 mod run;
+mod serving;
 mod supervise;
+mod takeover;
 mod top;
 mod well;
 
@@ -67,6 +70,7 @@ enum Command {
     Confirm(control::Confirm),
     Rollback(control::Rollback),
     Drain(control::Drain),
+    Upgrade(control::Upgrade),
     Key(key::Key),
     Plan(plan::Plan),
     Demo(demo::Demo),
@@ -85,6 +89,7 @@ impl Command {
             Self::Confirm(command) => command.run(),
             Self::Rollback(command) => command.run(),
             Self::Drain(command) => command.run(),
+            Self::Upgrade(command) => command.run(),
             Self::Key(command) => command.run(),
             Self::Plan(command) => command.run(),
             Self::Demo(command) => command.run(),

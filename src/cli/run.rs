@@ -1,47 +1,36 @@
-//! Runs the gateway, from a file or from two arguments.
+//! Runs the gateway, from a file or from two arguments, on its own or in the place of another process.
 //!
-//! Everything that can fail does so before the process says that it is ready: the file, the sockets, the logs, the
-//! shards. Nothing is written to standard output unless the access log goes there.
+//! Nothing is opened before what is to be served is compiled.
 
-use std::fmt;
-use std::io;
 use std::mem::take;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
-use parking_lot::Mutex;
 use serde_json::json;
 
+use super::serving::Places;
+use super::takeover::Takeover;
 use super::{ConfigFile, Exit};
-use crate::admin::{self, Admin};
-use crate::config::process::{self, Process};
-use crate::config::units::{Auto, Off};
+use crate::config::process::Process;
 use crate::config::{self, Config, Loaded};
-use crate::health::Prober;
 use crate::lifecycle::kept::{self, Before, First, Instead};
-use crate::lifecycle::reload::{self, Texts};
-use crate::lifecycle::resolving::resolve_names;
+use crate::lifecycle::reload::Texts;
 use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::supervise::Supervisor;
-use crate::lifecycle::watch::{self, Look};
-use crate::lifecycle::{self, By, Leave, Ledger, Manager, Readiness, Reloads, probing};
-use crate::listeners::{self, Bound, Connections, Drain, Handed, Hooks, Listeners};
-use crate::observe::access_log::{self, AccessLog, Format};
+use crate::lifecycle::watch::Look;
+use crate::lifecycle::{self, Ledger, Manager};
+use crate::listeners::Handed;
 use crate::observe::{self, Metrics};
-use crate::proxy::wire::Limits;
-use crate::proxy::{Gateway, unheard};
-use crate::snapshot::{ClientLimits, Snapshot, Store};
+use crate::snapshot::{Snapshot, Store};
 
 /// Runs the gateway
 ///
 /// From a file, or without one from --listen and --origin. A signal ends it: TERM and QUIT in peace, INT or a second
-/// TERM at once. HUP reloads the file, USR1 opens the logs anew.
+/// TERM at once. HUP reloads the file, USR1 opens the logs anew, USR2 has a new process take over.
 #[derive(Args)]
 pub(super) struct Run {
     #[command(flatten)]
@@ -64,6 +53,9 @@ pub(super) struct Run {
     /// Do not start with the text last served when the file cannot be
     #[arg(long, conflicts_with = "listen")]
     strict: bool,
+    /// Take over from the gateway whose control socket this is
+    #[arg(long, value_name = "SOCKET")]
+    takeover: Option<PathBuf>,
 }
 
 impl Run {
@@ -72,14 +64,20 @@ impl Run {
         let sockets = lifecycle::activated()?;
         let (supervisor, held) = Supervisor::of_environment().context("the supervisor")?;
         let handed = Handed::new(sockets.into_iter().chain(held.sockets))?;
+        let strict = self.strict || self.takeover.is_some();
         let start = if self.listen.is_empty() {
-            Start::with_file(self.file.path(), Before { state: self.state, last: held.last }, self.strict)?
+            Start::with_file(self.file.path(), Before { state: self.state.clone(), last: held.last }, strict)
         } else {
-            Start::with_arguments(&self.text())?
+            Start::with_arguments(&self.text())
+        };
+        let start = match &self.takeover {
+            Some(socket) => Start::after(start, socket)?,
+            None => start?,
         };
         let leaving = Leaving::default();
         let hear = |wishes| signals::hear(wishes, leaving.clone());
-        let start = Start { watch: self.watch, handed, manager: Manager::of_environment(), ..start };
+        let manager = Manager::of_environment();
+        let start = Start { watch: self.watch, handed, manager, is_command: true, ..start };
         start.supervised_by(supervisor).serve(&leaving, hear, |_| {})?;
         Ok(Exit::Done)
     }
@@ -103,19 +101,22 @@ pub(super) fn inside(file: PathBuf, leaving: &Leaving, announce: impl FnOnce(Pla
 }
 
 /// What the file says, compiled; nothing is open yet.
-struct Start {
-    process: Process,
-    texts: Texts,
+pub(super) struct Start {
+    pub(super) process: Process,
+    pub(super) texts: Texts,
     /// How the file was when it was read.
-    look: Option<Look>,
-    watch: bool,
+    pub(super) look: Option<Look>,
+    pub(super) watch: bool,
     /// Sockets that listen already.
-    handed: Handed,
-    manager: Manager,
-    store: Arc<Store>,
-    ledger: Arc<Ledger>,
-    metrics: Metrics,
-    started: Instant,
+    pub(super) handed: Handed,
+    pub(super) takeover: Option<Takeover>,
+    pub(super) manager: Manager,
+    /// Is it all this process does?
+    pub(super) is_command: bool,
+    pub(super) store: Arc<Store>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) metrics: Metrics,
+    pub(super) started: Instant,
 }
 
 impl Start {
@@ -153,12 +154,24 @@ impl Start {
         metrics: Metrics,
         started: Instant,
     ) -> Self {
-        reload::warn(&loaded.warnings);
+        lifecycle::warn(&loaded.warnings);
         let snapshot = compiled.read_from(&loaded);
         let ledger = Arc::new(Ledger::new(&snapshot, refused, SystemTime::now()));
         let (process, store) = (loaded.config.process, Arc::new(Store::new(snapshot)));
-        let (handed, manager) = (Handed::default(), Manager::default());
-        Self { process, texts, look: None, watch: false, handed, manager, store, ledger, metrics, started }
+        Self {
+            process,
+            texts,
+            look: None,
+            watch: false,
+            handed: Handed::default(),
+            takeover: None,
+            manager: Manager::default(),
+            is_command: false,
+            store,
+            ledger,
+            metrics,
+            started,
+        }
     }
 
     /// One who starts the next process if this one crashes.
@@ -168,176 +181,37 @@ impl Start {
         self
     }
 
-    /// Serves until `leaving` is told; `announce` learns where, when all is open.
-    fn serve(
-        mut self,
-        leaving: &Leaving,
-        hear: impl FnOnce(signals::Wishes) -> io::Result<()>,
-        announce: impl FnOnce(Places),
-    ) -> anyhow::Result<()> {
-        let descriptors = lifecycle::raise();
-        let supervisor = self.texts.supervisor.clone();
-        let (bound, admin) = open(&self.process, take(&mut self.handed))?;
-        let held = duplicates(&bound, &admin, &supervisor)?;
-        let shards = self.shards();
-        let log = Arc::new(self.access_log(shards)?);
-        let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
-        let readiness = Arc::new(Readiness::told_to(take(&mut self.manager), supervisor.clone()));
-        let drain = Drain::default();
-        let (prober, (reloads, inbox)) = (Arc::new(Prober::new()), lifecycle::wishes(readiness.clone()));
-        let places = Places::of(&bound, &admin);
-        let asked = self.asked(&readiness, (&reloads, leaving), &prober);
-        let admin = Arc::new(Mutex::new(Some(admin.serve(asked)?)));
-        hear(wished(reloads.clone(), &log, &admin))?;
-        let hooks = (0..shards).map(|shard| self.hooks(&log, shard));
-        let listeners = Listeners::start(bound, connections.clone(), drain.clone(), self.metrics.clone(), hooks)
-            .context("cannot start the data plane")?;
-        let published = Box::new({
-            let prober = prober.clone();
-            move || prober.ring()
-        });
-        let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
-        let mut work = vec![
-            ("resolver", resolve_names(prober.clone(), self.store.clone(), reloads.clone(), &self.process.resolver)),
-            ("prober", probing::probe_origins(prober, self.store.clone(), readiness.clone(), reloads.clone())),
-        ];
-        if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
-            work.push(("watcher", watch::follow(file, look, reloads)));
-        }
-        reload::Reloader::new(self.texts, store, ledger, metrics, published).start(inbox)?;
-        supervisor.serving(held);
-        log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
-        announce(places);
-        let (told, times) = (leaving.told(), self.process.drain);
-        lifecycle::serve(listeners, work, Leave { told, readiness, connections, drain, times });
-        log.close(access_log::FAREWELL);
-        drop(admin.lock().take());
-        log::info!("gone");
-        Ok(())
+    /// Takes over from the gateway whose control socket this is: with what that one serves in the place of what the file
+    /// says. It is told why if that cannot be.
+    fn after(start: anyhow::Result<Self>, socket: &Path) -> anyhow::Result<Self> {
+        let mut takeover = Takeover::begin(socket)?;
+        let start = start.and_then(|start| start.in_place_of(&mut takeover));
+        let start = start.inspect_err(|error| takeover.heir().decline(&format!("{error:#}")))?;
+        Ok(Self { takeover: Some(takeover), ..start })
     }
 
-    /// What a shard serves with.
-    fn hooks(&self, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
-        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard);
-        let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
-        let (callers, metrics) = (self.store.clone(), self.metrics.clone());
-        Hooks {
-            beside: Box::pin(proxy.watchdog().run()),
-            proxy,
-            limits: Box::new(move || client_limits(limits.load().client_limits())),
-            unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),
-            trust: Box::new(move |ip| callers.load().callers().trust(ip)),
-            rejected: Box::new(move |reason| metrics.connection_rejected(reason)),
-        }
+    fn in_place_of(self, takeover: &mut Takeover) -> anyhow::Result<Self> {
+        let offer = &mut takeover.heir().offer;
+        let compile = |config: &Config| Snapshot::compile(config, None, &self.metrics, self.started);
+        let (loaded, compiled) = config::parse_with("the running configuration", &offer.text, compile)
+            .context("this version cannot serve the running configuration")?;
+        let snapshot = compiled.read_from(&loaded).numbered(offer.config_version);
+        let snapshot = snapshot.under_the_process_of(&self.store.load());
+        let (texts, refused) = (take(&mut offer.texts), take(&mut offer.refused));
+        let ledger = Arc::new(Ledger::resumed(&snapshot, texts, refused, SystemTime::now()));
+        self.metrics.is_generation(offer.generation + 1);
+        Ok(Self { store: Arc::new(Store::new(snapshot)), ledger, ..self })
     }
 
-    /// What is asked at the admin address.
-    fn asked(
-        &self,
-        readiness: &Arc<Readiness>,
-        (reloads, leaving): (&Reloads, &Leaving),
-        prober: &Arc<Prober>,
-    ) -> admin::Gateway {
-        let (metrics, [shown, store, running, sampled]) = (self.metrics.clone(), [(); 4].map(|()| self.store.clone()));
-        let (readiness, reloads, prober, started) = (readiness.clone(), reloads.clone(), prober.clone(), self.started);
-        let (ledger, leaving) = (self.ledger.clone(), leaving.clone());
-        admin::Gateway {
-            ready: Box::new(move || readiness.ask()),
-            metrics: Box::new(move || {
-                admin::show(&shown.load(), now());
-                metrics.encode().map_err(|error| error.to_string())
-            }),
-            status: Box::new(move || admin::Status::of(&store.load(), &prober, &ledger, started, now())),
-            config: Box::new(move || config::dump(running.load().config())),
-            sample: Box::new(move |pool| admin::Sampled::of(&sampled.load(), pool, now())),
-            leave: Box::new(move || _ = leaving.tell()),
-            change: Arc::new(move |wish| {
-                let reloads = reloads.clone();
-                Box::pin(async move { reloads.grant(wish).await })
-            }),
-        }
-    }
-
-    fn shards(&self) -> usize {
-        match self.process.threads {
-            Auto::Auto => available_parallelism().map_or(1, usize::from),
-            Auto::Fixed(threads) => threads.into(),
-        }
-    }
-
-    fn access_log(&self, shards: usize) -> anyhow::Result<AccessLog> {
-        let Off::On(process::AccessLog { path, format }) = &self.process.access_log else {
-            return Ok(AccessLog::off());
-        };
-        let format = Format::compile(format).map_err(|invalid| anyhow!("process.access_log.format: {invalid}"))?;
-        Ok(AccessLog::open(path, &format, shards, &self.metrics)?)
-    }
-}
-
-/// Opens what clients and the admin address are served at, or takes what was handed over for it.
-fn open(process: &Process, handed: Handed) -> anyhow::Result<(Vec<Bound>, admin::Bound)> {
-    let settings = admin::Settings::of(process);
-    let addresses = process.listeners.iter().map(|listener| listener.address).chain(settings.address);
-    let mut handed = handed.claim(&addresses.collect::<Vec<_>>());
-    let of_admin = settings.address.and_then(|_| handed.pop().flatten());
-    Ok((listeners::bind(&process.listeners, handed)?, admin::Bound::new(&settings, of_admin)?))
-}
-
-/// What a supervisor holds, so that nobody is refused while the next process starts.
-fn duplicates(bound: &[Bound], admin: &admin::Bound, supervisor: &Supervisor) -> io::Result<Vec<OwnedFd>> {
-    if !supervisor.exists() {
-        return Ok(Vec::new());
-    }
-    bound.iter().map(Bound::duplicate).chain(admin.duplicate()).collect()
-}
-
-/// What signals set off.
-fn wished(reloads: Reloads, log: &Arc<AccessLog>, admin: &Arc<Mutex<Option<Admin>>>) -> signals::Wishes {
-    let (log, admin) = (log.clone(), admin.clone());
-    signals::Wishes {
-        reload: Box::new(move || reloads.trigger(By::Signal)),
-        reopen: Box::new(move || log.reopen()),
-        farewell: Box::new(move || admin.lock().iter_mut().for_each(Admin::remove_socket)),
-    }
-}
-
-/// Where it can be reached.
-pub(super) struct Places {
-    /// By clients.
-    pub(super) listeners: Vec<SocketAddr>,
-    /// The admin address.
-    pub(super) admin: Option<SocketAddr>,
-}
-
-impl Places {
-    fn of(bound: &[Bound], admin: &admin::Bound) -> Self {
-        Self { listeners: bound.iter().filter_map(|one| one.local().ok()).collect(), admin: admin.address() }
-    }
-}
-
-impl fmt::Display for Places {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listeners = self.listeners.iter().map(|address| format!("listening on {address}"));
-        let all: Vec<_> = listeners.chain(self.admin.map(|address| format!("admin on {address}"))).collect();
-        f.write_str(&all.join(", "))
-    }
-}
-
-fn client_limits(limits: &ClientLimits) -> Limits {
-    Limits {
-        header_timeout: limits.header_timeout,
-        header_bytes: limits.header_bytes,
-        headers: limits.headers,
-        uri_bytes: limits.uri_bytes,
-        keepalive: limits.keepalive,
-        keepalive_requests: limits.keepalive_requests,
-        max_age: limits.max_age,
-        body_timeout: limits.body_timeout,
-        send_timeout: limits.send_timeout,
+    /// What goes wrong is told to the process this one was to take over from, too.
+    pub(super) fn telling<T>(&mut self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        result.inspect_err(|error| {
+            self.takeover.iter_mut().for_each(|takeover| takeover.heir().decline(&format!("{error:#}")));
+        })
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process's clock is read here")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }

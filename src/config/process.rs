@@ -140,13 +140,16 @@ impl Default for Admin {
 pub struct Drain {
     /// How long after TERM everything is still accepted while `/readyz` says 503.
     pub lame_duck: Duration,
-    /// How long connections may go on after the lame duck.
+    /// How long connections may go on after the lame duck; after an upgrade, how long those of the process before may begin
+    /// requests.
     pub timeout: Duration,
+    /// After an upgrade, how long what the process before still serves may go on in it.
+    pub upgrade: Duration,
 }
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { lame_duck: Duration::seconds(8), timeout: Duration::seconds(15) }
+        Self { lame_duck: Duration::seconds(8), timeout: Duration::seconds(15), upgrade: Duration::seconds(600) }
     }
 }
 

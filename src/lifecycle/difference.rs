@@ -2,7 +2,7 @@
 
 use serde_yaml::{Mapping, Value};
 
-use crate::config::Config;
+use crate::config::{Config, Loaded, Mistake, Report, Severity};
 
 /// The paths whose values differ, in the order of `after`; what was left out counts as its default. A list is one value.
 pub(super) fn changed(before: &Config, after: &Config) -> Vec<String> {
@@ -34,6 +34,34 @@ fn compare_keys(path: &str, before: &Mapping, after: &Mapping, found: &mut Vec<S
         }
     }
     found.extend(before.keys().filter(|key| !after.contains_key(key)).map(inner));
+}
+
+/// Without those that are fixed while the process lives.
+pub(super) fn without_process(paths: Vec<String>) -> Vec<String> {
+    paths.into_iter().filter(|path| !is_fixed(path)).collect()
+}
+
+/// Is it fixed while the process lives?
+pub(super) fn is_fixed(path: &str) -> bool {
+    path == "process" || path.starts_with("process.")
+}
+
+/// What is said of a file that changes any of those.
+pub(super) fn takes_an_upgrade(paths: &[&String], loaded: &Loaded, file: String) -> Report {
+    let mistake = |path: &&String| {
+        let (line, column) = loaded.places.locate(path);
+        Mistake {
+            severity: Severity::Error,
+            file: file.clone(),
+            line,
+            column,
+            path: (*path).clone(),
+            found: "differs from what the process was started with".to_owned(),
+            meant: "which takes an upgrade; `reload --keep-process` applies all the rest".to_owned(),
+        }
+    };
+    let mistakes = paths.iter().map(mistake).collect();
+    Report { file, mistakes }
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ mod tests {
         let drain = |lame_duck, timeout| Drain {
             lame_duck: units::Duration(Duration::from_secs(lame_duck)),
             timeout: units::Duration(Duration::from_secs(timeout)),
+            ..Drain::default()
         };
         let said = warning(drain(8, 15), true).unwrap();
         assert!(said.starts_with("leaving may take 23s") && said.contains("10s"), "{said}");

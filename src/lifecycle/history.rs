@@ -75,6 +75,17 @@ impl History {
         Self { entries: VecDeque::from([first]), refused: refused.into_iter().collect() }
     }
 
+    /// Goes on with texts of another process, the newest last, if there are any.
+    pub(super) fn resumed(entries: Vec<Entry>, refused: Vec<String>) -> Option<Self> {
+        let in_force = Entry { ended: None, ..entries.last()?.clone() };
+        let before = entries.len() - 1;
+        let mut entries: VecDeque<_> = entries.into_iter().take(before).chain([in_force]).collect();
+        while entries.len() > TEXTS {
+            entries.pop_front();
+        }
+        Some(Self { entries, refused: refused.into_iter().take(REFUSED).collect() })
+    }
+
     /// All of them, the newest last.
     pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()

@@ -1,4 +1,5 @@
-//! How does the process leave? Rule U5: the lame duck, then the drain, then out.
+//! How does the process leave? Rule U5: the lame duck, then the drain, then out. Rule U4: after an upgrade without a lame
+//! duck, and with more time for what runs.
 //!
 //! Pingora asks one question, [`ShutdownSignalWatch::recv`], and stops everything when it is answered: so the answer
 //! comes only when all is over, and says "fast", which leaves no waiting of Pingora's own. Always: the listening
@@ -9,10 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::readiness::Readiness;
 use super::signals::Told;
+use super::succession::Succession;
 use crate::config::process;
 use crate::listeners::{Connections, Drain};
 
@@ -29,6 +31,10 @@ pub struct Leave {
     pub connections: Arc<Connections>,
     /// Ends the listening sockets and keep-alive.
     pub drain: Drain,
+    /// Whether another process serves in its place.
+    pub succession: Succession,
+    /// Gives up what else keeps listening sockets open.
+    pub closing: Box<dyn Fn() + Send + Sync>,
     /// How long each part may take.
     pub times: process::Drain,
 }
@@ -36,23 +42,69 @@ pub struct Leave {
 impl Leave {
     /// Waits until it is time, and then until all is over.
     async fn over(&self) {
+        let is_told = tokio::select! {
+            biased;
+            () = self.told() => true,
+            () = self.succession.passed() => false,
+        };
+        if is_told { self.end().await } else { self.fade_out().await }
+    }
+
+    async fn told(&self) {
         // a sender that is gone was dropped at the process's end
         let _ = self.told.clone().wait_for(|told| *told).await;
+    }
+
+    async fn end(&self) {
         self.readiness.end();
         log::info!("leaving: not ready any more, still serving everybody");
         self.lame_duck().await;
         self.drain.begin();
+        (self.closing)();
         log::info!("draining: {} connections open", self.connections.open());
         if timeout(self.times.timeout.0, self.connections.all_closed()).await.is_err() {
-            log::warn!("{} connections cut after {:?}", self.connections.open(), self.times.timeout.0);
+            self.cut(self.times.timeout.0);
         }
+    }
+
+    /// Another process takes the clients, and every answer is its connection's last already.
+    async fn fade_out(&self) {
+        let (begun, times) = (Instant::now(), self.times);
+        (self.closing)();
+        log::info!("draining after the upgrade: {} connections open", self.connections.open());
+        let in_a_hurry = async {
+            self.told().await;
+            sleep(times.timeout.0).await;
+        };
+        let in_peace = async {
+            if timeout(times.timeout.0, self.connections.all_closed()).await.is_err() {
+                self.drain.end();
+            }
+            // what the process before this one still begins is nobody else's business
+            let _ = timeout_at(begun + times.timeout.0, self.succession.predecessor_is_quiet()).await;
+            self.succession.is_quiet();
+            timeout_at(begun + times.upgrade.0, self.connections.all_closed()).await.is_ok()
+        };
+        let all_served = tokio::select! {
+            all = in_peace => all,
+            () = in_a_hurry => false,
+        };
+        if !all_served {
+            self.cut(begun.elapsed());
+        }
+    }
+
+    fn cut(&self, after: Duration) {
+        log::warn!("{} connections cut after {after:?}", self.connections.open());
     }
 
     /// Goes on until its time is over or nobody needs it.
     async fn lame_duck(&self) {
         let end = Instant::now() + self.times.lame_duck.0;
+        // one whose clients another process takes already is asked by nobody
         while let Some(quiet) = self.quiet().filter(|quiet| *quiet < QUIET)
             && Instant::now() < end
+            && self.drain.doors().are_open()
         {
             sleep_until(end.min(Instant::now() + (QUIET - quiet))).await;
         }
@@ -85,9 +137,29 @@ mod tests {
     /// A process that was just told to leave: lame duck 8 s, drain 15 s.
     fn told(connections: &Arc<Connections>, readiness: &Arc<Readiness>) -> (Leave, watch::Sender<bool>) {
         let (tell, told) = watch::channel(true);
-        let times = process::Drain { lame_duck: units::Duration(8 * SECOND), timeout: units::Duration(15 * SECOND) };
+        (leave(told, connections, readiness), tell)
+    }
+
+    fn leave(told: Told, connections: &Arc<Connections>, readiness: &Arc<Readiness>) -> Leave {
+        let times = process::Drain {
+            lame_duck: units::Duration(8 * SECOND),
+            timeout: units::Duration(15 * SECOND),
+            upgrade: units::Duration(60 * SECOND),
+        };
         let (connections, readiness) = (connections.clone(), readiness.clone());
-        (Leave { told, readiness, connections, drain: Drain::default(), times }, tell)
+        let (drain, succession, closing) = (Drain::default(), Succession::default(), Box::new(|| ()));
+        Leave { told, readiness, connections, drain, succession, closing, times }
+    }
+
+    /// A process that another one has just taken over from.
+    fn succeeded(connections: &Arc<Connections>) -> (Leave, watch::Sender<bool>) {
+        let (tell, told) = watch::channel(false);
+        let leave = leave(told, connections, &Arc::default());
+        leave.drain.doors().hold();
+        leave.drain.fade();
+        leave.drain.doors().pass_on([]);
+        leave.succession.pass();
+        (leave, tell)
     }
 
     /// Seconds until it is over.
@@ -155,5 +227,45 @@ mod tests {
             drop(door);
         });
         assert_eq!(takes(&leave).await, 2, "who is in the queue of the socket was not turned away");
+    }
+
+    async fn seconds_until_quiet(succession: Succession) -> u64 {
+        let start = Instant::now();
+        while !succession.quiet() {
+            tokio::time::sleep(SECOND / 100).await;
+        }
+        start.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_upgrade_what_runs_has_its_own_time_and_nobody_hears_of_a_drain() {
+        for (stays, seconds, quiet_after) in [(3, 3, 3), (40, 40, 15), (100, 60, 15)] {
+            let connections = Connections::new(9);
+            let client = connections.admit();
+            let (leave, _tell) = succeeded(&connections);
+            let (readiness, succession) = (leave.readiness.clone(), leave.succession.clone());
+            readiness.begin();
+            tokio::spawn(async move {
+                tokio::time::sleep(stays * SECOND).await;
+                drop(client);
+            });
+            let quiet = tokio::spawn(seconds_until_quiet(succession));
+            assert_eq!(takes(&leave).await, seconds, "a client for {stays} s");
+            assert_eq!(quiet.await.unwrap(), quiet_after, "a client for {stays} s");
+            assert_eq!(readiness.ask(), Ok(()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_after_an_upgrade_shortens_what_is_left() {
+        let connections = Connections::new(9);
+        let _client = connections.admit();
+        let (leave, tell) = succeeded(&connections);
+        tokio::spawn(async move {
+            tokio::time::sleep(20 * SECOND).await;
+            tell.send_replace(true);
+            tokio::time::sleep(100 * SECOND).await;
+        });
+        assert_eq!(takes(&leave).await, 35);
     }
 }

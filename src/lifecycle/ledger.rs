@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
+use super::handoff::message::{self, Text};
 use super::history::{Ended, Entry, History};
 use crate::snapshot::Snapshot;
 use crate::snapshot::guard::Trail;
@@ -56,6 +57,21 @@ impl Ledger {
     pub fn new(first: &Snapshot, refused: impl IntoIterator<Item = String>, now: SystemTime) -> Self {
         let history = History::new(entry(first, None, now), refused);
         Self { history: Mutex::new(history), confirm: Mutex::default(), trail: Mutex::default() }
+    }
+
+    /// Begins with what another process served, and what it remembers.
+    pub fn resumed(first: &Snapshot, texts: Vec<Text>, refused: Vec<String>, now: SystemTime) -> Self {
+        let entries = texts.into_iter().map(of_text).collect();
+        match History::resumed(entries, refused.clone()) {
+            Some(history) => Self { history: Mutex::new(history), confirm: Mutex::default(), trail: Mutex::default() },
+            None => Self::new(first, refused, now),
+        }
+    }
+
+    /// All it remembers, for another process.
+    pub fn remembered(&self) -> (Vec<Text>, Vec<String>) {
+        let history = self.history.lock();
+        (history.entries().map(to_text).collect(), history.refused().map(str::to_owned).collect())
     }
 
     /// The texts of the latest time, the newest first.
@@ -132,6 +148,40 @@ fn entry(snapshot: &Snapshot, old: Option<&Snapshot>, since: SystemTime) -> Entr
     }
 }
 
+fn to_text(entry: &Entry) -> Text {
+    let ended = entry.ended.as_ref().map(|ended| {
+        let why = match ended {
+            Ended::Reverted(why) => Some(why.clone()),
+            Ended::Replaced | Ended::RolledBack => None,
+        };
+        (ended.as_str().to_owned(), why)
+    });
+    Text {
+        version: entry.version,
+        digest: entry.digest.clone(),
+        text: entry.text.to_string(),
+        since: message::to_millis(entry.since),
+        moved: entry.moved.clone(),
+        ended,
+    }
+}
+
+fn of_text(text: Text) -> Entry {
+    let ended = text.ended.map(|(word, why)| match (word.as_str(), why) {
+        (_, Some(why)) => Ended::Reverted(why),
+        ("rolled_back", None) => Ended::RolledBack,
+        _ => Ended::Replaced,
+    });
+    Entry {
+        version: text.version,
+        digest: text.digest,
+        text: Arc::from(text.text),
+        since: message::of_millis(text.since),
+        moved: text.moved,
+        ended,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
@@ -157,6 +207,10 @@ mod tests {
                 "ended": "reverted", "why": "not confirmed",
             })
         );
+        for ended in [None, Some(Ended::Replaced), Some(Ended::RolledBack), entry.ended.clone()] {
+            let entry = Entry { ended, ..entry.clone() };
+            assert_eq!(of_text(to_text(&entry)), entry, "another process remembers the same");
+        }
         let in_force = TextStatus::of(&Entry { ended: None, ..entry });
         assert_eq!((in_force.ended, in_force.why), (None, None));
     }

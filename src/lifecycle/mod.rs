@@ -4,6 +4,7 @@
 //! ([`reload`]), and the wish to leave ends [`serve`] once everybody has gone or had their time ([`Leave`]).
 
 mod activation;
+mod announce;
 mod confirm;
 mod descriptors;
 mod difference;
@@ -25,11 +26,13 @@ pub mod reload;
 pub mod resolving;
 mod server;
 pub mod signals;
+mod succession;
 pub mod supervise;
 pub mod watch;
 mod wish;
 
 pub use activation::{ActivationError, activated};
+pub use announce::warn;
 pub use descriptors::{max_connections, raise};
 pub use engine::warn_of_engines;
 pub use learned::{Learned, Teller, Unreadable, hear_since, none_under_way};
@@ -39,5 +42,6 @@ pub use movement::{Guarded, Movement, OriginEdit, PairMoved, ShareMoved, StepTha
 pub use notify::Manager;
 pub use outcome::{By, InForce, ReloadAsk, ReloadOutcome};
 pub use readiness::Readiness;
-pub use server::{Work, serve};
+pub use server::{Work, in_turn, serve};
+pub use succession::Succession;
 pub use wish::{Inbox, Reloads, Wish, wishes};

@@ -34,6 +34,8 @@ pub enum By {
     Signal,
     /// The file changed.
     Watch,
+    /// An upgrade is over.
+    Upgrade,
 }
 
 /// How it ended; serialises to the JSON that is answered.

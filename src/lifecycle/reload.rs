@@ -14,16 +14,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use indexmap::IndexMap;
 
-use super::difference::changed;
+use super::announce::announce;
+use super::difference::{changed, is_fixed, takes_an_upgrade, without_process};
 use super::history::{Ended, Entry};
 use super::kept::Kept;
 use super::ledger::Ledger;
 use super::movement::Movement;
-use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome, in_force, told};
+use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome, in_force};
 use super::pending::Pending;
 use super::supervise::Supervisor;
 use super::wish::{Inbox, Next, Wish};
-use crate::config::{self, Complaint, Loaded, Mistake, Report, Severity};
+use crate::config::{self, Complaint, Report};
 use crate::health::Ripe;
 use crate::observe::Metrics;
 use crate::snapshot::{Settled, Snapshot, Store};
@@ -51,7 +52,15 @@ pub struct Reloader {
     pending: Option<Pending>,
     /// The file changed while a change waited.
     missed: bool,
+    /// Upgrades under way, to this process and from it: what is in force stays so.
+    rests: u8,
 }
+
+/// Why nothing comes into force meanwhile.
+const WAITS: &str = "a change waits: `moorgate confirm` or `moorgate rollback` first";
+
+/// The same.
+const RESTS: &str = "an upgrade is under way, and until it is over both processes serve what is in force now";
 
 /// A change that waits is looked at this often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -66,10 +75,16 @@ impl Reloader {
         metrics: Metrics,
         published: Box<dyn Fn() + Send>,
     ) -> Self {
-        let reloader = Self { texts, store, metrics, published, ledger, pending: None, missed: false };
+        let reloader = Self { texts, store, metrics, published, ledger, pending: None, missed: false, rests: 0 };
         reloader.show();
         reloader.keep();
         reloader
+    }
+
+    /// Until [`Wish::Resume`] what is in force stays so.
+    #[must_use]
+    pub fn resting(self) -> Self {
+        Self { rests: self.rests + 1, ..self }
     }
 
     /// Grants wishes on a thread of its own for as long as the process lives.
@@ -107,7 +122,7 @@ impl Reloader {
                 self.revert(&why);
             }
         }
-        if self.pending.is_none() && std::mem::take(&mut self.missed) {
+        if self.pending.is_none() && self.rests == 0 && std::mem::take(&mut self.missed) {
             self.grant(Wish::Reload(ReloadAsk { by: By::Watch, ..ReloadAsk::default() }));
         }
     }
@@ -122,12 +137,17 @@ impl Reloader {
                 self.settle();
                 ReloadOutcome::Unchanged(InForce::default())
             }
+            Wish::Rest => self.rest(),
+            Wish::Resume => {
+                self.rests = self.rests.saturating_sub(1);
+                ReloadOutcome::Unchanged(InForce::default())
+            }
         };
         // a defect in one wish must not make all later ones impossible
         let ended = catch_unwind(AssertUnwindSafe(grant));
         let ended = ended.unwrap_or_else(|_| defect());
         // what was found and what is ripe is no other configuration
-        let is_other = !matches!(wish, Wish::Found | Wish::Settle);
+        let is_other = !matches!(wish, Wish::Found | Wish::Settle | Wish::Rest | Wish::Resume);
         if is_other || wish == Wish::Found && matches!(ended, ReloadOutcome::Failed { .. }) {
             self.tell(&ended);
         }
@@ -157,9 +177,9 @@ impl Reloader {
         let Some(file) = self.texts.file.clone() else {
             return ReloadOutcome::Failed { why: "started without a file, so there is nothing to reload".to_owned() };
         };
-        if self.pending.is_some() {
+        if let Some(why) = self.busy() {
             self.missed |= ask.by == By::Watch;
-            return ReloadOutcome::declined("a change waits: `moorgate confirm` or `moorgate rollback` first");
+            return ReloadOutcome::declined(why);
         }
         let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
@@ -195,6 +215,22 @@ impl Reloader {
         ReloadOutcome::Applied(applied)
     }
 
+    /// Why nothing else may come into force now.
+    fn busy(&self) -> Option<&'static str> {
+        if self.rests > 0 {
+            return Some(RESTS);
+        }
+        self.pending.as_ref().map(|_| WAITS)
+    }
+
+    fn rest(&mut self) -> ReloadOutcome {
+        if self.pending.is_some() {
+            return ReloadOutcome::declined(WAITS);
+        }
+        self.rests += 1;
+        ReloadOutcome::Unchanged(InForce::default())
+    }
+
     fn refused_by_guards(
         &self,
         old: &Snapshot,
@@ -226,6 +262,9 @@ impl Reloader {
 
     /// To the text before; what waits to be confirmed is over.
     fn go_back(&mut self, ended: Ended) -> ReloadOutcome {
+        if self.rests > 0 {
+            return ReloadOutcome::declined(RESTS);
+        }
         self.stop_waiting();
         let Some(before) = self.ledger.before() else {
             return ReloadOutcome::declined("there is no earlier text to go back to");
@@ -316,31 +355,7 @@ impl Reloader {
         if !matches!(ended, ReloadOutcome::Confirmed(_)) {
             self.metrics.reloaded(ended.word());
         }
-        match ended {
-            ReloadOutcome::Applied(now) => log::info!("configuration {} is in force: {}", now.version, told(now)),
-            ReloadOutcome::Unchanged(now) => {
-                log::info!("configuration {} stays in force: the file says the same", now.version);
-            }
-            ReloadOutcome::Confirmed(now) => log::info!("configuration {} is confirmed", now.version),
-            ReloadOutcome::RolledBack(now) => {
-                log::warn!("rolled back: configuration {} is in force: {}", now.version, told(now));
-            }
-            ReloadOutcome::Reverted(now) => {
-                log::warn!("reverted: configuration {} is in force: {}", now.version, told(now));
-            }
-            ReloadOutcome::Refused { mistakes, .. } => {
-                mistakes.iter().for_each(|mistake| log::error!("{mistake}"));
-                let plural = if mistakes.len() == 1 { "" } else { "s" };
-                log::error!("reload refused, nothing changed: {} mistake{plural}", mistakes.len());
-            }
-            ReloadOutcome::Guarded { pools, .. } => {
-                pools.iter().for_each(|(pool, movement)| log::error!("pool {pool}: {movement}"));
-                log::error!("reload refused, nothing changed: more moves than guard.max_moved allows");
-            }
-            ReloadOutcome::Declined { why } => log::error!("refused, nothing changed: {why}"),
-            ReloadOutcome::Failed { why } => return log::error!("reload failed, nothing changed: {why}"),
-        }
-        warn(ended.warnings());
+        announce(ended);
         self.show();
     }
 }
@@ -349,43 +364,9 @@ fn defect() -> ReloadOutcome {
     ReloadOutcome::Failed { why: "a defect, see the log".to_owned() }
 }
 
-/// Logs what a file could do better.
-pub fn warn(warnings: &[Mistake]) {
-    for warning in warnings {
-        // the level says that it is a warning
-        let said = Mistake { severity: Severity::Error, ..warning.clone() };
-        log::warn!("{said}");
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "a reload reads the clock here")]
 fn now() -> Instant {
     Instant::now()
-}
-
-fn without_process(paths: Vec<String>) -> Vec<String> {
-    paths.into_iter().filter(|path| !is_fixed(path)).collect()
-}
-
-fn is_fixed(path: &str) -> bool {
-    path == "process" || path.starts_with("process.")
-}
-
-fn takes_an_upgrade(paths: &[&String], loaded: &Loaded, file: String) -> Report {
-    let mistake = |path: &&String| {
-        let (line, column) = loaded.places.locate(path);
-        Mistake {
-            severity: Severity::Error,
-            file: file.clone(),
-            line,
-            column,
-            path: (*path).clone(),
-            found: "differs from what the process was started with".to_owned(),
-            meant: "which takes an upgrade; `reload --keep-process` applies all the rest".to_owned(),
-        }
-    };
-    let mistakes = paths.iter().map(mistake).collect();
-    Report { file, mistakes }
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownWatch};
 use pingora::services::background::{BackgroundService, background_service};
+
+use tokio::sync::watch;
 
 use super::leave::Leave;
 use crate::listeners::Listeners;
@@ -17,6 +20,21 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Work that goes on until the process leaves: called once, and again if it should panic.
 pub type Work = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// `work` that begins when `turn` is true, and waits for that.
+pub fn in_turn(turn: watch::Receiver<bool>, work: Work) -> Work {
+    let work = Arc::new(work);
+    Box::new(move || {
+        let (mut turn, work) = (turn.clone(), work.clone());
+        Box::pin(async move {
+            // whoever gives turns is gone only when the process is
+            let is_ours = turn.wait_for(|turn| *turn).await.is_ok();
+            if is_ours {
+                work().await;
+            }
+        })
+    })
+}
 
 struct Beside {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What do signals mean? HUP reloads, USR1 reopens logs, TERM and QUIT leave, INT or a second TERM exits at once.
+//! What do signals mean? HUP reloads, USR1 reopens logs, USR2 upgrades, TERM and QUIT leave, INT or a second TERM exits at once.
 //!
 //! Heard on a thread of their own, from before anything is announced until the process is gone: neither a busy data
 //! plane nor Pingora, which listens for one signal only, can keep a second TERM from working. A parent that blocks
@@ -22,6 +22,8 @@ pub struct Wishes {
     pub reload: Box<dyn Fn() + Send>,
     /// USR1: open the logs anew.
     pub reopen: Box<dyn Fn() + Send>,
+    /// USR2: another process takes over.
+    pub upgrade: Box<dyn Fn() + Send>,
     /// Just before an exit that drops nothing.
     pub farewell: Box<dyn Fn() + Send>,
 }
@@ -96,7 +98,7 @@ async fn obey(mut heard: Heard, wishes: Wishes, leaving: Leaving) {
         tokio::select! {
             _ = heard.reload.recv() => (wishes.reload)(),
             _ = heard.reopen.recv() => (wishes.reopen)(),
-            _ = heard.upgrade.recv() => log::warn!("USR2 ignored: this version cannot upgrade in place"),
+            _ = heard.upgrade.recv() => (wishes.upgrade)(),
             _ = heard.leave.recv() => leave(&wishes, &leaving, &mut told),
             _ = heard.quit.recv() => leave(&wishes, &leaving, &mut told),
             _ = heard.interrupt.recv() => exit(&wishes),

@@ -26,6 +26,10 @@ pub enum Wish {
     Found,
     /// Takes over what is ripe in what is in force: an origin's new address, the end of a replaced pool.
     Settle,
+    /// An upgrade begins: what is in force stays so.
+    Rest,
+    /// It is over, in this process: other configurations may come into force.
+    Resume,
 }
 
 /// Where wishes are sent.
@@ -71,13 +75,24 @@ impl Reloads {
 
     /// Grants a wish, and tells how that ended.
     pub async fn grant(&self, wish: Wish) -> ReloadOutcome {
-        let (answer, ended) = oneshot::channel();
-        let gone = || ReloadOutcome::Failed { why: "the process is leaving".to_owned() };
-        if self.0.send(Sent { wish, answer: Some(answer) }).is_err() {
-            return gone();
-        }
-        ended.await.unwrap_or_else(|_| gone())
+        self.send(wish).await.unwrap_or_else(|_| gone())
     }
+
+    /// The same, on a thread that may wait.
+    pub fn grant_and_wait(&self, wish: Wish) -> ReloadOutcome {
+        self.send(wish).blocking_recv().unwrap_or_else(|_| gone())
+    }
+
+    fn send(&self, wish: Wish) -> oneshot::Receiver<ReloadOutcome> {
+        let (answer, ended) = oneshot::channel();
+        // nobody takes it only when the process ends: then the answer does not come either
+        let _ = self.0.send(Sent { wish, answer: Some(answer) });
+        ended
+    }
+}
+
+fn gone() -> ReloadOutcome {
+    ReloadOutcome::Failed { why: "the process is leaving".to_owned() }
 }
 
 /// Equal wishes that are granted at once.

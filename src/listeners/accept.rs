@@ -1,8 +1,8 @@
 //! Which shard gets a new client?
 //!
 //! One task a listening socket takes connections and deals each to the shard with the fewest. Always: a connection over
-//! `max_connections` is closed at once and counted; running out of descriptors makes the task wait, not spin; when the
-//! drain begins, what the kernel has accepted already is still taken, then the socket closes.
+//! `max_connections` is closed at once and counted; running out of descriptors makes the task wait, not spin; when its
+//! door closes, what the kernel has accepted already is still taken, unless another process serves the same socket.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use super::bind::Bound;
 use super::connections::{Connections, Held, OpenDoor};
+use super::doors::{Doors, Theirs};
 use super::drain::Drain;
 use super::shard::{Accepted, Shard};
 use crate::config::client::ProxyProtocol;
@@ -31,7 +32,7 @@ pub(super) struct Door {
     metrics: Metrics,
     connections: Arc<Connections>,
     shards: Arc<[Shard]>,
-    drain: Drain,
+    doors: Doors,
     open: OpenDoor,
 }
 
@@ -56,19 +57,22 @@ impl Door {
             open: hall.connections.door(),
             connections: hall.connections,
             shards: hall.shards,
-            drain: hall.drain,
+            doors: hall.drain.doors().clone(),
         }
     }
 
-    /// Takes connections until the drain begins.
+    /// Takes connections as long as its doors may.
     pub(super) async fn run(self, socket: TcpListener) {
-        let begun = self.drain.begun();
-        tokio::pin!(begun);
+        let mut turn = self.doors.one();
         let mut complained = false;
-        loop {
+        let theirs = loop {
+            let taking = match turn.begin().await {
+                Ok(taking) => taking,
+                Err(theirs) => break theirs,
+            };
             let taken = tokio::select! {
                 taken = socket.accept() => taken,
-                () = &mut begun => break,
+                () = turn.end() => continue,
             };
             match taken {
                 Ok((client, peer)) => {
@@ -80,14 +84,21 @@ impl Door {
                     if !std::mem::replace(&mut complained, true) {
                         log::warn!("{}: cannot accept: {error}; trying again", self.home.listener());
                     }
+                    drop(taking);
                     tokio::time::sleep(PAUSE).await;
                 }
             }
-        }
-        // these clients were told by the kernel that they are connected
+        };
+        self.close(socket, &theirs);
+    }
+
+    fn close(self, socket: TcpListener, theirs: &Theirs) {
         let Ok(socket) = socket.into_std() else { return };
-        while let Ok((client, peer)) = socket.accept() {
-            self.deal(Ok(client), peer);
+        if socket.local_addr().is_ok_and(|local| !theirs.has(local)) {
+            // these clients were told by the kernel that they are connected
+            while let Ok((client, peer)) = socket.accept() {
+                self.deal(Ok(client), peer);
+            }
         }
         drop(socket);
         drop(self.open);

@@ -28,8 +28,11 @@ impl Bound {
         self.socket.local_addr()
     }
 
-    /// Another descriptor of the same socket: its queue lives for as long as one of both does.
-    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+    /// The socket once more, for somebody else.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 }

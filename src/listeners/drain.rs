@@ -1,9 +1,12 @@
-//! Has the leaving begun? From then on no connection takes another request once it has answered.
+//! Has the leaving begun? From then on no connection takes another request once it has answered, and after a while none
+//! begins one at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::sync::watch;
+
+use super::doors::Doors;
 
 /// The one switch of a process; clones are the same switch.
 #[derive(Debug, Clone)]
@@ -11,19 +14,54 @@ pub struct Drain {
     /// What requests look at: cheaper than a look into the channel.
     flag: Arc<AtomicBool>,
     begun: Arc<watch::Sender<bool>>,
+    over: Arc<watch::Sender<bool>>,
+    doors: Doors,
 }
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { flag: Arc::default(), begun: Arc::new(watch::Sender::new(false)) }
+        Self::with(Doors::default())
     }
 }
 
 impl Drain {
+    /// Of a process with these doors.
+    pub fn with(doors: Doors) -> Self {
+        let switch = || Arc::new(watch::Sender::new(false));
+        Self { flag: Arc::default(), begun: switch(), over: switch(), doors }
+    }
+
+    /// The listening sockets.
+    pub fn doors(&self) -> &Doors {
+        &self.doors
+    }
+
     /// Listening sockets close; every answer from now on is its connection's last.
     pub fn begin(&self) {
+        self.doors.close();
+        self.fade();
+    }
+
+    /// Every answer from now on is its connection's last; listening sockets stay as they are.
+    pub fn fade(&self) {
         self.flag.store(true, Relaxed);
         self.begun.send_replace(true);
+    }
+
+    /// Connections may go on as before; those that were told goodbye end all the same.
+    pub fn return_to_service(&self) {
+        self.flag.store(false, Relaxed);
+        self.begun.send_replace(false);
+    }
+
+    /// No connection may begin a request any more: those that idle close.
+    pub fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Turns true when no connection may begin a request any more.
+    pub(super) fn watch_end(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
     }
 
     /// Waits until it has begun.
@@ -41,4 +79,10 @@ impl Drain {
     pub(super) fn flag(&self) -> Arc<AtomicBool> {
         self.flag.clone()
     }
+}
+
+/// Waits until a switch is on.
+pub(super) async fn on(switch: &mut watch::Receiver<bool>) {
+    // the sender lives as long as the process does
+    let _ = switch.wait_for(|on| *on).await;
 }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
-use super::drain::Drain;
+use super::drain::{self, Drain};
 use super::pipelined;
 use super::preface::{self, Spoken};
 use super::proxy_protocol::{self, Asked, Begun, Refusal};
@@ -127,16 +127,19 @@ where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    let shutdown = desk.drain.watch();
+    let (shutdown, mut over) = (desk.drain.watch(), desk.drain.watch_end());
     let mut stream: Stream = Box::new(connection);
     let mut kept: Option<HttpPersistentSettings> = None;
     loop {
         if wire.is_settled() {
-            let Some(parked) = park(stream, (desk.limits)().keepalive).await else { return };
+            let Some(parked) = park(stream, (desk.limits)().keepalive, &mut over).await else { return };
             stream = parked;
         }
         wire.begin_turn((desk.limits)());
-        let ended = desk.proxy.process_new_http(session(stream, kept.take()), &shutdown).await;
+        let ended = tokio::select! {
+            ended = desk.proxy.process_new_http(session(stream, kept.take()), &shutdown) => ended,
+            () = too_late(&mut over, wire) => return,
+        };
         wire.unheard(|unheard| (desk.unheard)(&unheard));
         let Some(reusable) = ended else { return };
         (stream, kept) = reusable.consume();
@@ -147,12 +150,24 @@ where
 }
 
 /// Holds the connection until its next request begins; `None` when it does not.
-async fn park(stream: Stream, idle: Duration) -> Option<Stream> {
+async fn park(stream: Stream, idle: Duration, over: &mut watch::Receiver<bool>) -> Option<Stream> {
     let mut connection = stream.into_any().downcast::<Connection>().ok()?;
     connection.slim();
     let due = Instant::now() + idle;
-    let woken = connection.holds_bytes() || poll_fn(|cx| connection.poll_wake(cx, due)).await;
+    let woken = connection.holds_bytes()
+        || tokio::select! {
+            woken = poll_fn(|cx| connection.poll_wake(cx, due)) => woken,
+            () = drain::on(over) => false,
+        };
     if woken { Some(connection) } else { None }
+}
+
+/// Waits until no request may begin any more; for ever if this one has.
+async fn too_late(over: &mut watch::Receiver<bool>, wire: &Wire) {
+    drain::on(over).await;
+    if wire.is_heard() {
+        std::future::pending::<()>().await;
+    }
 }
 
 fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSession {

@@ -1,7 +1,7 @@
 //! Sockets to clients: accepted, dealt to shards, parked between requests.
 //!
 //! [`bind()`] opens the sockets, or takes those that were [handed over](Handed), [`Listeners::start`] the shards; as a
-//! Pingora service it then accepts until the [`Drain`] begins. Everything a client may cost is bounded here or in `proxy`:
+//! Pingora service it then accepts while its [`Doors`] are open. Everything a client may cost is bounded here or in `proxy`:
 //! connections, time, bytes.
 
 mod accept;
@@ -9,6 +9,7 @@ mod alarm;
 mod bind;
 mod connection;
 mod connections;
+mod doors;
 mod drain;
 mod handed;
 mod keepalive;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 
 pub use bind::{BindError, Bound, bind};
 pub use connections::Connections;
+pub use doors::Doors;
 pub use drain::Drain;
 pub use handed::{Handed, HandedError, Unfit};
 pub use shard::Hooks;

@@ -42,6 +42,7 @@ pub(super) struct All {
     registry: Registry,
     /// Every family whose series only grow.
     pub(super) growing: Vec<Box<dyn Grows>>,
+    generation: Level,
     pub(super) requests: Family<Counter>,
     pub(super) request_duration: Family<Histogram>,
     pub(super) attempts: Family<Counter>,
@@ -116,15 +117,23 @@ impl Metrics {
         let book = Book { registry: Registry::new(), growing: Mutex::default() };
         let info: Family<Level> = book.family("moorgate_build_info", "Which build this is; always 1.", &["version"])?;
         info.with(&[env!("CARGO_PKG_VERSION")]).set(1);
-        let generation: Level =
-            book.single("moorgate_generation", "Which process of a line of upgrades this is, from 1.")?;
-        generation.set(1);
         let all = All::new(book)?;
+        all.generation.set(1);
         // Shown from the start: a rate needs the zero before the first one.
         for result in ["applied", "unchanged", "refused", "failed", "rolled_back", "reverted"] {
             all.reloads.with(&[result]);
         }
         Ok(Self(Arc::new(all)))
+    }
+
+    /// This is the process of that number in a line of upgrades. Said before anything is shown.
+    pub fn is_generation(&self, generation: u64) {
+        self.0.generation.set(i64::try_from(generation).unwrap_or(i64::MAX));
+    }
+
+    /// Which process of a line of upgrades this is.
+    pub fn generation(&self) -> u64 {
+        u64::try_from(self.0.generation.value()).unwrap_or_default()
     }
 
     /// The meters of a route and the pool it goes to; without a pool for answers of ours.
@@ -219,9 +228,15 @@ impl Drop for SnapshotAlive {
 }
 
 impl All {
+    /// As a label.
+    pub(super) fn generation(&self) -> String {
+        self.generation.value().to_string()
+    }
+
     #[allow(clippy::too_many_lines, reason = "one list of all families, and nothing else")]
     fn new(book: Book) -> Result<Self, prometheus::Error> {
         Ok(Self {
+            generation: book.single("moorgate_generation", "Which process of a line of upgrades this is, from 1.")?,
             requests: book.family(
                 "moorgate_requests_total",
                 "Requests answered, by route, pool, method and status.",

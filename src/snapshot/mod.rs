@@ -127,6 +127,12 @@ impl Snapshot {
         Self { text: loaded.text.clone(), digest: loaded.digest.clone(), ..self }
     }
 
+    /// It is the configuration of this number, put in force by another process.
+    #[must_use]
+    pub fn numbered(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
     /// It is served by a process with the settings of `old`, whatever its file says of them.
     #[must_use]
     pub fn under_the_process_of(mut self, old: &Self) -> Self {

@@ -57,4 +57,5 @@ mod texts;
 mod threads_together;
 mod tries;
 mod tries_by_method;
+mod upgrades;
 mod whose_turn;

@@ -1,4 +1,4 @@
-//! What do signals do? TERM and QUIT leave in peace, INT or a second one at once, HUP and USR2 end nothing.
+//! What do signals do? TERM and QUIT leave in peace, INT or a second one at once, HUP ends nothing.
 
 use std::time::{Duration, Instant};
 
@@ -101,9 +101,8 @@ fn u4_term_after_a_drain_by_command_is_no_second_one() {
 }
 
 #[test]
-fn hup_and_usr2_do_not_end_the_process() {
+fn hup_does_not_end_the_process() {
     let (_a, mut gateway) = with_drain("{ lame_duck: 0s, timeout: 1s }");
-    gateway.signal(Signal::SIGUSR2);
     gateway.signal(Signal::SIGHUP);
     eventually("the reload is counted", || gateway.output().contains("the file says the same").then_some(()));
     assert_eq!(gateway.get("/a").status, 200);

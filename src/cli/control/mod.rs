@@ -1,4 +1,4 @@
-//! Commands to the running gateway: `status`, `reload`, `confirm`, `rollback` and `drain`, as a client of its control socket
+//! Commands to the running gateway: `status`, `reload`, `confirm`, `rollback`, `drain` and `upgrade`, as a client of its control socket
 //! or admin address. Others ask it by [`Target`] too.
 
 mod client;
@@ -6,6 +6,7 @@ mod door;
 mod guard;
 mod reload;
 mod table;
+mod upgrade;
 mod wait;
 
 use std::io::IsTerminal;
@@ -22,6 +23,7 @@ use super::{ConfigFile, Exit, colourful, print};
 use client::{Reply, ask};
 use door::Door;
 pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
+pub(in crate::cli) use upgrade::Upgrade;
 
 /// For a health check, which is repeated.
 const BRIEFLY: Duration = Duration::from_secs(5);
@@ -77,13 +79,17 @@ impl Target {
     }
 
     fn ask(&self, method: &str, target: &str) -> anyhow::Result<Reply> {
+        self.ask_within(PATIENCE, method, target)
+    }
+
+    fn ask_within(&self, patience: Duration, method: &str, target: &str) -> anyhow::Result<Reply> {
         let first = match (&self.socket, self.admin) {
             (Some(path), _) => Door::Socket { path: path.clone(), file: None },
             (None, Some(address)) => Door::Admin(address),
             (None, None) => Door::of_file(self.file.existing().as_deref())?,
         };
-        let line = match (first.open(PATIENCE), self.admin) {
-            (Err(_), Some(address)) if self.socket.is_some() => Door::Admin(address).open(PATIENCE),
+        let line = match (first.open(patience), self.admin) {
+            (Err(_), Some(address)) if self.socket.is_some() => Door::Admin(address).open(patience),
             (line, _) => line,
         };
         ask(&mut line?, method, target)

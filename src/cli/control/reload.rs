@@ -136,6 +136,16 @@ fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<(Exit, Value)
     Ok((exit, answer))
 }
 
+/// How a reload ended that nobody asked for by this command: the exit code, and what is told.
+pub(super) fn ended(answer: &Value) -> (Exit, String) {
+    let exit = match answer["result"].as_str() {
+        Some("applied" | "unchanged") => Exit::Done,
+        _ if answer["pools"].is_object() => Exit::Refused,
+        _ => Exit::Failed,
+    };
+    (exit, told(answer, false))
+}
+
 fn percent(text: &str) -> Result<Percent, String> {
     Percent::parse(text).ok_or_else(|| format!("expected {}", Percent::EXPECTED))
 }

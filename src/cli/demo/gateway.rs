@@ -19,6 +19,7 @@ use super::keys::NOISE;
 use super::origins::{HEALTH, Origin};
 use super::talk::Talk;
 use crate::cli::run;
+use crate::cli::serving::Places;
 use crate::lifecycle::signals::Leaving;
 
 /// The pool's name.
@@ -104,7 +105,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(file: PathBuf) -> io::Result<(Self, oneshot::Receiver<run::Places>)> {
+    fn start(file: PathBuf) -> io::Result<(Self, oneshot::Receiver<Places>)> {
         let leaving = Leaving::default();
         let (announce, announced) = oneshot::channel();
         let told = leaving.clone();

@@ -101,6 +101,17 @@ impl Line {
         rights::receive(&self.stream, count)
     }
 
+    /// Do these bytes come first?
+    pub fn begins_with(&mut self, bytes: &[u8], within: Duration) -> bool {
+        let end = now() + within;
+        while self.begun.len() < bytes.len() {
+            if self.read(bytes.len(), end).is_err() {
+                return false;
+            }
+        }
+        std::mem::take(&mut self.begun) == bytes
+    }
+
     /// Waits for a message.
     pub fn hear(&mut self, within: Duration) -> Heard {
         let end = now() + within;

@@ -68,8 +68,8 @@ pub struct Hello {
 /// What a new process serves on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Listeners it goes on with, as configured.
-    pub kept: Vec<String>,
+    /// What of it all it goes on with.
+    pub kept: Vec<Given>,
 }
 
 /// What is handed over.
@@ -97,7 +97,7 @@ pub struct Offer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Given {
-    /// A listener, by its address as configured.
+    /// A listener, by the address it has.
     Listener(String),
     /// The admin address.
     Admin(String),
@@ -321,7 +321,7 @@ pub(super) mod tests {
     pub(in crate::lifecycle::handoff) fn example(kind: Kind) -> Message {
         match kind {
             Kind::Hello => Message::Hello(Hello { protocol: PROTOCOL, version: "1.2.3".into(), pid: 7 }),
-            Kind::Ready => Message::Ready(Ready { kept: vec!["127.0.0.1:80".into()] }),
+            Kind::Ready => Message::Ready(Ready { kept: vec![Given::Listener("127.0.0.1:80".into())] }),
             Kind::Serving => Message::Serving,
             Kind::Settled => Message::Settled,
             Kind::Declined => Message::Declined("the disk is full".into()),

@@ -80,12 +80,12 @@ impl PoolMeters {
     /// Shows what was seen when somebody looked.
     pub fn show(&self, view: &PoolView<'_>) {
         let (all, pool) = (&self.all, &self.name);
-        let mut shown = self.shown.lock();
+        let (mut shown, generation) = (self.shown.lock(), all.generation());
         if shown.fingerprint != view.fingerprint {
-            all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
+            all.ring_info.remove(&[pool, &shown.fingerprint, &generation]);
             shown.fingerprint = view.fingerprint.into();
         }
-        all.ring_info.with(&[pool, view.fingerprint, GENERATION]).set(1);
+        all.ring_info.with(&[pool, view.fingerprint, &generation]).set(1);
         for (state, count) in view.states {
             shown.states.insert(state);
             all.origins.with(&[pool, state]).set(level(*count));
@@ -101,9 +101,6 @@ impl PoolMeters {
     }
 }
 
-/// One process so far, and no upgrade.
-const GENERATION: &str = "1";
-
 impl Drop for PoolMeters {
     fn drop(&mut self) {
         let (all, pool) = (&self.all, &self.name);
@@ -113,7 +110,7 @@ impl Drop for PoolMeters {
                 .iter()
                 .for_each(|family| family.remove_under(&[pool]));
             shown.states.iter().for_each(|state| all.origins.remove(&[pool, state]));
-            all.ring_info.remove(&[pool, &shown.fingerprint, GENERATION]);
+            all.ring_info.remove(&[pool, &shown.fingerprint, &all.generation()]);
             all.pool_short.remove(&[pool]);
             ["planned", "observed"].iter().for_each(|kind| all.keys_moved.remove(&[pool, kind]));
             shown.away.iter().for_each(|reason| all.keys_displaced.remove(&[pool, reason]));

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use super::client::{Answer, Ask, Client};
 use super::footprint::Footprint;
+use super::generations::Generations;
 use super::metrics::Metrics;
 use super::origin::Origin;
 use super::process::{Process, children};
@@ -43,6 +44,7 @@ pub(crate) struct Gateway {
     /// Its listeners, in order.
     pub(crate) listeners: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
+    pub(super) generations: Generations,
     process: Process,
     /// The first listener's socket, if it was opened before the process.
     socket: Option<TcpListener>,
@@ -136,7 +138,15 @@ impl Setup {
             let socket = (setup.way == Way::Activated).then(|| reserved.swap_remove(0));
             reserved.clear();
             let process = setup.launch(folder.path(), socket.as_ref());
-            let mut gateway = Gateway { setup, listeners: addresses, admin, process, socket, folder };
+            let mut gateway = Gateway {
+                setup,
+                listeners: addresses,
+                admin,
+                generations: Generations::of(folder.path()),
+                process,
+                socket,
+                folder,
+            };
             let found = then(gateway.address());
             if gateway.becomes_ready() {
                 return (gateway, found);
@@ -192,7 +202,7 @@ impl Setup {
     }
 }
 
-fn program(mut command: Command, folder: &Path, arguments: &[&str]) -> Command {
+pub(super) fn program(mut command: Command, folder: &Path, arguments: &[&str]) -> Command {
     let (name, rest) = arguments.split_first().unwrap();
     command.arg(name).arg("--config").arg(folder.join("moorgate.yaml")).args(rest);
     command

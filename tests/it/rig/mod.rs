@@ -11,6 +11,7 @@ mod dns;
 mod dnsmasq;
 mod footprint;
 mod gateway;
+mod generations;
 mod h2c;
 mod load;
 mod map;

@@ -1,0 +1,373 @@
+//! Serves what a start has compiled, until it is told to leave or another process has taken over.
+//!
+//! Everything that can fail does so before the process says that it is ready: the sockets, the logs, the shards. Nothing is
+//! written to standard output unless the access log goes there.
+
+use std::fmt;
+use std::io;
+use std::mem::take;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, available_parallelism};
+
+use anyhow::{Context, anyhow};
+use parking_lot::Mutex;
+use tokio::sync::watch as switch;
+
+use super::estate::{self, Holdings};
+use super::run::{Start, now};
+use super::takeover::{Sockets, Successor, Takeover};
+use crate::admin::{self, Admin, Inherited, UpgradeStatus};
+use crate::config;
+use crate::config::process::{self, Process};
+use crate::config::units::{Auto, Off};
+use crate::health::Prober;
+use crate::lifecycle::handoff::message::Given;
+use crate::lifecycle::handoff::upgrades::Upgrades;
+use crate::lifecycle::resolving::resolve_names;
+use crate::lifecycle::signals::{self, Leaving};
+use crate::lifecycle::supervise::Supervisor;
+use crate::lifecycle::{self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, reload, watch};
+use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
+use crate::observe::access_log::{self, AccessLog, Format};
+use crate::proxy::wire::Limits;
+use crate::proxy::{Gateway, unheard};
+use crate::snapshot::ClientLimits;
+
+/// What the parts of a serving process have in common.
+struct Common {
+    drain: Drain,
+    readiness: Arc<Readiness>,
+    manager: Manager,
+    succession: Succession,
+    reloads: Reloads,
+    leaving: Leaving,
+    prober: Arc<Prober>,
+    /// Set before anybody is answered.
+    upgrades: Arc<OnceLock<Arc<Upgrades>>>,
+    /// Descriptors of the listening sockets, for the next process.
+    shared: Arc<Mutex<Shared>>,
+    /// Is it this process that serves?
+    turn: switch::Sender<bool>,
+    /// How this process took over.
+    upgrade: Arc<Mutex<Option<UpgradeStatus>>>,
+}
+
+/// Sockets that are open.
+struct Opened {
+    bound: Vec<Bound>,
+    admin: admin::Bound,
+    /// All of them once more, for the next process.
+    shared: Shared,
+    /// Pipes that end with the processes before.
+    before: Shared,
+    /// What of it was the process's before.
+    kept: Vec<Given>,
+}
+
+type Asked = Arc<Mutex<Option<Admin>>>;
+
+/// Descriptors for the next process, and what each is.
+type Shared = Vec<(Given, OwnedFd)>;
+
+impl Start {
+    /// Serves until `leaving` is told; `announce` learns where, when all is open.
+    pub(super) fn serve(
+        mut self,
+        leaving: &Leaving,
+        hear: impl FnOnce(signals::Wishes) -> io::Result<()>,
+        announce: impl FnOnce(Places),
+    ) -> anyhow::Result<()> {
+        let descriptors = lifecycle::raise();
+        let opened = Opened::new(&self.process, take(&mut self.handed), self.takeover.as_mut());
+        let Opened { bound, admin, shared, before, kept } = self.telling(opened)?;
+        let supervisor = self.texts.supervisor.clone();
+        let held = duplicates(&bound, &admin, &supervisor)?;
+        let log = self.access_log();
+        let log = Arc::new(self.telling(log)?);
+        let (common, inbox) = self.common(leaving);
+        let places = Places::of(&bound, &admin);
+        *common.shared.lock() = shared;
+        let admin = self.answer(admin, &common, before)?;
+        hear(common.wished(&log, &admin))?;
+        let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
+        let hooks = (0..self.shards()).map(|shard| self.hooks(&log, shard));
+        let listeners = Listeners::start(bound, connections.clone(), common.drain.clone(), self.metrics.clone(), hooks)
+            .context("cannot start the data plane")?;
+        let work = self.work(&common);
+        self.write_snapshots(&common, inbox)?;
+        supervisor.serving(held);
+        log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
+        announce(places);
+        if let Some(takeover) = self.takeover.take() {
+            let has_file = self.texts.file.is_some();
+            common.take_over(takeover, kept, &admin, has_file)?;
+        }
+        lifecycle::serve(listeners, work, common.leave(connections, self.process.drain));
+        common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
+        log.close(access_log::FAREWELL);
+        drop(admin.lock().take());
+        log::info!("gone");
+        Ok(())
+    }
+
+    fn common(&mut self, leaving: &Leaving) -> (Common, Inbox) {
+        let takes_over = self.takeover.is_some();
+        let manager = take(&mut self.manager);
+        let readiness = Arc::new(Readiness::told_to(manager.clone(), self.texts.supervisor.clone()));
+        let (reloads, inbox) = lifecycle::wishes(readiness.clone());
+        let common = Common {
+            drain: Drain::with(if takes_over { Doors::held() } else { Doors::default() }),
+            readiness,
+            manager,
+            succession: Succession::new(takes_over),
+            reloads,
+            leaving: leaving.clone(),
+            prober: Arc::new(Prober::new()),
+            upgrades: Arc::default(),
+            shared: Arc::default(),
+            turn: switch::Sender::new(!takes_over),
+            upgrade: Arc::default(),
+        };
+        (common, inbox)
+    }
+
+    /// Answers at the admin address and the control socket; at once, unless another process does.
+    fn answer(&self, bound: admin::Bound, common: &Common, before: Shared) -> anyhow::Result<Asked> {
+        let refused = match self.is_command {
+            true if self.texts.supervisor.exists() => Some("a supervised process cannot start the next one"),
+            true => None,
+            false => Some("the gateway is part of another command"),
+        };
+        let launch = estate::launch(bound.socket().map(Path::to_owned), refused);
+        let asked = self.asked(common, bound.socket());
+        let admin = Arc::new(Mutex::new(Some(bound.serve(asked, self.takeover.is_none())?)));
+        let (life, end_of_life) = estate::life()?;
+        let holdings = Holdings {
+            sockets: common.shared.clone(),
+            before,
+            life,
+            store: self.store.clone(),
+            ledger: self.ledger.clone(),
+            metrics: self.metrics.clone(),
+            reloads: common.reloads.clone(),
+            drain: common.drain.clone(),
+            admin: admin.clone(),
+            leaving: common.leaving.clone(),
+            succession: common.succession.clone(),
+            manager: common.manager.clone(),
+        };
+        common.upgrades.get_or_init(|| Upgrades::new(holdings.estate(), launch, end_of_life));
+        Ok(admin)
+    }
+
+    fn work(&self, common: &Common) -> Vec<(&'static str, Work)> {
+        let (prober, reloads, store) = (&common.prober, &common.reloads, &self.store);
+        let probing = probing::probe_origins(prober.clone(), store.clone(), common.readiness.clone(), reloads.clone());
+        let resolving = resolve_names(prober.clone(), store.clone(), reloads.clone(), &self.process.resolver);
+        // what is seen before another process has said what it learned would count twice
+        let in_turn = |work| lifecycle::in_turn(common.turn.subscribe(), work);
+        let mut work = vec![("resolver", in_turn(resolving)), ("prober", in_turn(probing))];
+        if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
+            work.push(("watcher", watch::follow(file, look, reloads.clone())));
+        }
+        work
+    }
+
+    fn write_snapshots(&mut self, common: &Common, inbox: Inbox) -> io::Result<()> {
+        let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
+        let prober = common.prober.clone();
+        let published = Box::new(move || prober.ring());
+        let texts = reload::Texts { file: self.texts.file.clone(), ..take(&mut self.texts) };
+        self.texts.file.clone_from(&texts.file);
+        let reloader = reload::Reloader::new(texts, store, ledger, metrics, published);
+        // as long as another process serves the same, nothing else comes into force
+        let reloader = if self.takeover.is_some() { reloader.resting() } else { reloader };
+        reloader.start(inbox)
+    }
+
+    /// What a shard serves with.
+    fn hooks(&self, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
+        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard);
+        let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
+        let (callers, metrics) = (self.store.clone(), self.metrics.clone());
+        Hooks {
+            beside: Box::pin(proxy.watchdog().run()),
+            proxy,
+            limits: Box::new(move || client_limits(limits.load().client_limits())),
+            unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),
+            trust: Box::new(move |ip| callers.load().callers().trust(ip)),
+            rejected: Box::new(move |reason| metrics.connection_rejected(reason)),
+        }
+    }
+
+    /// What is asked at the admin address.
+    fn asked(&self, common: &Common, socket: Option<&Path>) -> admin::Gateway {
+        let (metrics, [shown, store, running, sampled]) = (self.metrics.clone(), [(); 4].map(|()| self.store.clone()));
+        let (readiness, reloads, prober, started) =
+            (common.readiness.clone(), common.reloads.clone(), common.prober.clone(), self.started);
+        let (ledger, leaving, upgrade) = (self.ledger.clone(), common.leaving.clone(), common.upgrade.clone());
+        let (generation, [calls, upgrades]) = (self.metrics.generation(), [(); 2].map(|()| common.upgrades.clone()));
+        admin::Gateway {
+            ready: Box::new(move || readiness.ask()),
+            metrics: Box::new(move || {
+                admin::show(&shown.load(), now());
+                metrics.encode().map_err(|error| error.to_string())
+            }),
+            status: Box::new(move || {
+                let status = admin::Status::of(&store.load(), &prober, &ledger, started, now());
+                admin::Status { generation, upgrade: upgrade.lock().clone(), ..status }
+            }),
+            config: Box::new(move || config::dump(running.load().config())),
+            sample: Box::new(move |pool| admin::Sampled::of(&sampled.load(), pool, now())),
+            socket: socket.map(Path::to_owned),
+            handoff: Box::new(move |stream| _ = calls.get().map(|upgrades| upgrades.call(stream))),
+            upgrade: Arc::new(move |binary| {
+                let upgrades = upgrades.clone();
+                let upgrade = move || match upgrades.get() {
+                    Some(upgrades) => upgrades.upgrade(binary.as_deref()),
+                    None => Err("the process is starting".to_owned()),
+                };
+                let upgrade = tokio::task::spawn_blocking(upgrade);
+                Box::pin(async move { upgrade.await.unwrap_or_else(|_| Err("a defect, see the log".to_owned())) })
+            }),
+            leave: Box::new(move || _ = leaving.tell()),
+            change: Arc::new(move |wish| {
+                let reloads = reloads.clone();
+                Box::pin(async move { reloads.grant(wish).await })
+            }),
+        }
+    }
+
+    fn shards(&self) -> usize {
+        match self.process.threads {
+            Auto::Auto => available_parallelism().map_or(1, usize::from),
+            Auto::Fixed(threads) => threads.into(),
+        }
+    }
+
+    fn access_log(&self) -> anyhow::Result<AccessLog> {
+        let Off::On(process::AccessLog { path, format }) = &self.process.access_log else {
+            return Ok(AccessLog::off());
+        };
+        let format = Format::compile(format).map_err(|invalid| anyhow!("process.access_log.format: {invalid}"))?;
+        Ok(AccessLog::open(path, &format, self.shards(), &self.metrics)?)
+    }
+}
+
+/// What a supervisor holds, so that nobody is refused while the next process starts.
+fn duplicates(bound: &[Bound], admin: &admin::Bound, supervisor: &Supervisor) -> io::Result<Vec<OwnedFd>> {
+    if !supervisor.exists() {
+        return Ok(Vec::new());
+    }
+    bound.iter().map(Bound::share).chain(admin.duplicate()).collect()
+}
+
+impl Common {
+    /// What signals set off.
+    fn wished(&self, log: &Arc<AccessLog>, admin: &Asked) -> signals::Wishes {
+        let (reloads, log, admin, upgrades) = (self.reloads.clone(), log.clone(), admin.clone(), self.upgrades.clone());
+        signals::Wishes {
+            reload: Box::new(move || reloads.trigger(By::Signal)),
+            reopen: Box::new(move || log.reopen()),
+            upgrade: Box::new(move || {
+                let upgrades = upgrades.clone();
+                // how it ended is in the log
+                let upgrade = move || _ = upgrades.get().map(|upgrades| upgrades.upgrade(None));
+                if let Err(error) = thread::Builder::new().name("upgrade".to_owned()).spawn(upgrade) {
+                    log::error!("upgrade: no thread: {error}");
+                }
+            }),
+            farewell: Box::new(move || admin.lock().iter_mut().for_each(Admin::remove_socket)),
+        }
+    }
+
+    fn take_over(&self, takeover: Takeover, kept: Vec<Given>, admin: &Asked, has_file: bool) -> anyhow::Result<()> {
+        *self.upgrade.lock() = Some(takeover.status());
+        let successor = Successor {
+            drain: self.drain.clone(),
+            admin: admin.clone(),
+            readiness: self.readiness.clone(),
+            reloads: self.reloads.clone(),
+            leaving: self.leaving.clone(),
+            succession: self.succession.clone(),
+            turn: self.turn.clone(),
+            shown: self.upgrade.clone(),
+            has_file,
+        };
+        takeover.go_on(kept, successor)
+    }
+
+    fn leave(&self, connections: Arc<Connections>, times: process::Drain) -> Leave {
+        let shared = self.shared.clone();
+        Leave {
+            told: self.leaving.told(),
+            readiness: self.readiness.clone(),
+            connections,
+            drain: self.drain.clone(),
+            succession: self.succession.clone(),
+            closing: Box::new(move || shared.lock().clear()),
+            times,
+        }
+    }
+}
+
+impl Opened {
+    /// Opens what clients and the admin address are served at, or takes what was handed over for it.
+    fn new(process: &Process, handed: Handed, takeover: Option<&mut Takeover>) -> anyhow::Result<Self> {
+        let settings = admin::Settings::of(process);
+        let addresses = process.listeners.iter().map(|listener| listener.address).chain(settings.address);
+        let mut takeover = takeover;
+        let Sockets { network, control, before } = match &mut takeover {
+            Some(takeover) => takeover.sockets()?,
+            None => Sockets { network: handed, ..Sockets::default() },
+        };
+        let mut network = network.claim(&addresses.collect::<Vec<_>>());
+        let of_admin = settings.address.and_then(|_| network.pop().flatten());
+        let bound = listeners::bind(&process.listeners, network)?;
+        let admin = admin::Bound::new(&settings, Inherited { network: of_admin, local: control })?;
+        let listener = |one: &Bound| Ok((Given::Listener(one.local()?.to_string()), one.share()?));
+        let mut shared = bound.iter().map(listener).collect::<io::Result<Vec<_>>>()?;
+        shared.extend(admin.share()?);
+        let kept = takeover.map(|takeover| takeover.kept(&bound, &admin)).unwrap_or_default();
+        Ok(Self { bound, admin, shared, before, kept })
+    }
+}
+
+/// Where it can be reached.
+pub(super) struct Places {
+    /// By clients.
+    pub(super) listeners: Vec<SocketAddr>,
+    /// The admin address.
+    pub(super) admin: Option<SocketAddr>,
+}
+
+impl Places {
+    fn of(bound: &[Bound], admin: &admin::Bound) -> Self {
+        Self { listeners: bound.iter().filter_map(|one| one.local().ok()).collect(), admin: admin.address() }
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listeners = self.listeners.iter().map(|address| format!("listening on {address}"));
+        let all: Vec<_> = listeners.chain(self.admin.map(|address| format!("admin on {address}"))).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+fn client_limits(limits: &ClientLimits) -> Limits {
+    Limits {
+        header_timeout: limits.header_timeout,
+        header_bytes: limits.header_bytes,
+        headers: limits.headers,
+        uri_bytes: limits.uri_bytes,
+        keepalive: limits.keepalive,
+        keepalive_requests: limits.keepalive_requests,
+        max_age: limits.max_age,
+        body_timeout: limits.body_timeout,
+        send_timeout: limits.send_timeout,
+    }
+}

@@ -1,0 +1,162 @@
+//! How does a process take over from another one? It serves what that one serves, on its sockets, with listeners and
+//! `process` of its own file; the file as a whole comes into force when the one before is quiet.
+
+use std::mem::take;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::Context;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::admin::{self, Admin, UpgradeStatus};
+use crate::lifecycle::handoff::message::Given;
+use crate::lifecycle::handoff::take::{self, Heir, Order, Patience};
+use crate::lifecycle::signals::Leaving;
+use crate::lifecycle::{By, Readiness, ReloadAsk, Reloads, Succession, Wish};
+use crate::listeners::{Bound, Drain, Handed};
+
+/// A takeover that has begun.
+pub(super) struct Takeover {
+    heir: Heir,
+    /// The path it called at.
+    socket: PathBuf,
+}
+
+/// Sockets of the one before, by what they are for.
+#[derive(Default)]
+pub(super) struct Sockets {
+    /// Of clients, and of the admin address.
+    pub(super) network: Handed,
+    /// The control socket, and a path that leads to it.
+    pub(super) control: Option<(PathBuf, OwnedFd)>,
+    /// Pipes that end with the processes before.
+    pub(super) before: Vec<(Given, OwnedFd)>,
+}
+
+/// What the process does when it is its turn.
+pub(super) struct Successor {
+    pub(super) drain: Drain,
+    pub(super) admin: Arc<Mutex<Option<Admin>>>,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) reloads: Reloads,
+    pub(super) leaving: Leaving,
+    pub(super) succession: Succession,
+    pub(super) turn: watch::Sender<bool>,
+    pub(super) shown: Arc<Mutex<Option<UpgradeStatus>>>,
+    /// Is there a file to be put in force?
+    pub(super) has_file: bool,
+}
+
+impl Takeover {
+    /// Asks the gateway whose control socket this is.
+    pub(super) fn begin(socket: &Path) -> anyhow::Result<Self> {
+        let heir = take::ask(socket, Patience::default()).context("cannot take over")?;
+        Ok(Self { heir, socket: socket.to_owned() })
+    }
+
+    /// What the one before said of itself.
+    pub(super) fn heir(&mut self) -> &mut Heir {
+        &mut self.heir
+    }
+
+    /// Its sockets; they are given away once.
+    pub(super) fn sockets(&mut self) -> anyhow::Result<Sockets> {
+        let mut sockets = Sockets::default();
+        let mut network = Vec::new();
+        for (given, descriptor) in take(&mut self.heir.sockets) {
+            match given {
+                Given::Listener(address) => network.push((format!("listener {address}"), descriptor)),
+                Given::Admin(address) => network.push((format!("admin address {address}"), descriptor)),
+                Given::Control(_) => sockets.control = Some((self.socket.clone(), descriptor)),
+                Given::Life(_) => sockets.before.push((given, descriptor)),
+            }
+        }
+        sockets.network = Handed::new(network)?;
+        Ok(sockets)
+    }
+
+    /// What of it this process goes on with.
+    pub(super) fn kept(&self, bound: &[Bound], admin: &admin::Bound) -> Vec<Given> {
+        let listens = |address: &str| {
+            let address = address.parse::<SocketAddr>().ok();
+            bound.iter().any(|one| one.local().ok() == address)
+        };
+        let is_kept = |given: &&Given| match given {
+            Given::Listener(address) => listens(address),
+            Given::Admin(address) => admin.address().is_some_and(|own| own.to_string() == *address),
+            Given::Control(_) => admin.inherits_socket(),
+            Given::Life(_) => false,
+        };
+        self.heir.offer.sockets.iter().filter(is_kept).cloned().collect()
+    }
+
+    /// What `/status` says of it.
+    pub(super) fn status(&self) -> UpgradeStatus {
+        let offer = &self.heir.offer;
+        UpgradeStatus { pid: offer.pid, version: offer.version.clone(), over: false, file: None }
+    }
+
+    /// Says that all is ready, and goes on from there on a thread of its own.
+    pub(super) fn go_on(self, kept: Vec<Given>, successor: Successor) -> anyhow::Result<()> {
+        let told = successor.leaving.told();
+        let (pid, heir) = (self.heir.offer.pid, self.heir);
+        let go_on = move || heir.run(&kept, || *told.borrow(), |order| successor.obey(order, pid));
+        thread::Builder::new().name("takeover".to_owned()).spawn(go_on).context("cannot take over")?;
+        Ok(())
+    }
+}
+
+impl Successor {
+    fn obey(&self, order: Order, pid: u32) {
+        match order {
+            Order::Accept(_) => {
+                self.turn.send_replace(true);
+                self.readiness.begin();
+                self.admin.lock().iter_mut().for_each(Admin::open);
+                self.drain.doors().open();
+                log::info!("took over from process {pid}: accepting");
+            }
+            Order::Hold => {
+                self.drain.doors().hold();
+                self.admin.lock().iter_mut().for_each(|admin| admin.hold());
+            }
+            Order::Count(_) => {}
+            Order::Apply => self.apply(),
+            Order::Alone => {
+                log::info!("process {pid} is gone");
+                self.apply();
+            }
+            Order::Decline(why) => {
+                log::error!("not taking over: {why}");
+                // a path of its own goes; that of the other process was never its own
+                self.admin.lock().iter_mut().for_each(Admin::remove_socket);
+                process::exit(1);
+            }
+            Order::Leave(why) => {
+                log::error!("giving way: {why}");
+                self.drain.doors().hold();
+                self.admin.lock().iter_mut().for_each(|admin| admin.pass_on(true));
+                self.drain.begin();
+                self.leaving.tell();
+            }
+        }
+    }
+
+    /// The file comes into force as by any reload, once.
+    fn apply(&self) {
+        if self.succession.predecessor_quiets() {
+            return;
+        }
+        self.reloads.grant_and_wait(Wish::Resume);
+        let ask = ReloadAsk { by: By::Upgrade, ..ReloadAsk::default() };
+        let ended = self.has_file.then(|| self.reloads.grant_and_wait(Wish::Reload(ask)));
+        if let Some(shown) = &mut *self.shown.lock() {
+            (shown.over, shown.file) = (true, ended);
+        }
+    }
+}
