@@ -6,7 +6,6 @@
 
 use std::ops::DerefMut;
 use std::ops::Not;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hold::Held;
 use super::tally::Window;
-use super::{Policy, Target};
+use super::{Brake, Policy, Target};
 use crate::age::Age;
 
 /// How long what is compared looks back: at a newcomer and the others, at the pool, at the pool before a change.
@@ -48,12 +47,6 @@ pub struct Course<T = Instant> {
 /// The course of a pool, handed from roster to roster. Only the judge changes it.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<Course>);
-
-/// Makes all growth of a pool stand still while a change is found to harm every key, moved or not: rule C5.
-///
-/// Read by the judge, written by whoever watches the change, and nothing else hangs on it: `Relaxed`.
-#[derive(Debug, Default)]
-pub struct Brake(AtomicBool);
 
 /// One origin among the others of its pool.
 #[derive(Debug, Clone, Copy)]
@@ -181,17 +174,6 @@ impl Course {
     pub(super) fn needs_all(&self, now: Instant) -> bool {
         let recovers = |relieved| now.saturating_duration_since(relieved) < RECOVERY;
         self.short || self.relieved.is_some_and(recovers)
-    }
-}
-
-impl Brake {
-    /// Growth stands still from now on, or does so no more.
-    pub fn set(&self, holds: bool) {
-        self.0.store(holds, Relaxed);
-    }
-
-    fn held(&self) -> Option<Held> {
-        self.0.load(Relaxed).then_some(Held::All)
     }
 }
 

@@ -298,11 +298,27 @@ fn c5_growth_stands_still_while_a_change_is_found_to_harm_every_key() {
     let new = world.join();
     world.until(|world| world.verdict(new) == Verdict::Ramping);
     world.run(5.0);
-    world.roster.brake.set(true);
+    world.roster.brake.harm(true);
     world.until(|world| world.why(new).starts_with("held: keys that moved and keys that stayed"));
     let part = world.part(new);
     world.run(200.0);
     assert_eq!((world.part(new), part < 0.5), (part, true));
-    world.roster.brake.set(false);
+    world.roster.brake.harm(false);
+    world.until(|world| world.verdict(new) == Verdict::Up);
+}
+
+#[test]
+fn c3_growth_stands_still_while_more_moved_than_may() {
+    let mut world = World::new(3);
+    world.run(60.0);
+    let new = world.join();
+    world.until(|world| world.verdict(new) == Verdict::Ramping);
+    world.run(5.0);
+    world.roster.brake.overrun(Some((0.123, 0.05)));
+    world.until(|world| world.why(new).starts_with("held: 12.3% of the recent keys moved, 5% may; takes "));
+    let part = world.part(new);
+    world.run(200.0);
+    assert_eq!((world.part(new), part < 0.5), (part, true));
+    world.roster.brake.overrun(None);
     world.until(|world| world.verdict(new) == Verdict::Up);
 }

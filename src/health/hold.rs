@@ -35,6 +35,8 @@ pub enum Held {
     PoolSlow(Duration, Duration),
     /// A change that waits to be confirmed does harm to keys that it moved and to those that stayed.
     All,
+    /// Of the pool's recent keys so many in a thousand moved, and so many may.
+    Moved(u32, u32),
 }
 
 impl Held {
@@ -77,7 +79,7 @@ fn is_slower(one: Duration, other: Duration, times: f64) -> bool {
     one > other.mul_f64(times) && one > other + NOTABLE
 }
 
-fn per_mille(ratio: f64) -> u32 {
+pub(super) fn per_mille(ratio: f64) -> u32 {
     (ratio * 1000.0).round() as u32
 }
 
@@ -94,6 +96,9 @@ impl fmt::Display for Held {
                 write!(f, "{}% of the pool's answers are errors, {}% before the change", percent(now), percent(before))
             }
             Self::All => f.write_str("keys that moved and keys that stayed fare worse than before the change"),
+            Self::Moved(now, most) => {
+                write!(f, "{}% of the recent keys moved, {}% may", percent(now), percent(most))
+            }
             Self::PoolSlow(now, before) => {
                 write!(f, "the pool's median is {:.1} ms, {:.1} ms before the change", ms(now), ms(before))
             }
@@ -137,6 +142,7 @@ mod tests {
             Held::Errors(_) | Held::PoolErrors(..) => "errors",
             Held::Slow(..) | Held::PoolSlow(..) => "slow",
             Held::All => "all",
+            Held::Moved(..) => "moved",
         })
     }
 
@@ -179,6 +185,7 @@ mod tests {
     #[test]
     fn reasons_are_told_in_words() {
         assert_eq!(Held::Errors(73).to_string(), "7.3% of its answers are errors");
+        assert_eq!(Held::Moved(123, 50).to_string(), "12.3% of the recent keys moved, 5% may");
         let slow = Held::PoolSlow(Duration::from_micros(40_500), Duration::from_millis(9));
         assert_eq!(slow.to_string(), "the pool's median is 40.5 ms, 9.0 ms before the change");
     }

@@ -107,6 +107,11 @@ impl Live {
         self.state.lock().share.is_raised()
     }
 
+    /// Does it grow into what a change gave it: a share of its own, or a weight that was raised?
+    pub fn comes(&self) -> bool {
+        self.is_new() || self.is_raised()
+    }
+
     /// It is drained as long as it is known.
     pub fn begin_drained(&self, now: Instant) {
         let mut state = self.state.lock();

@@ -9,6 +9,7 @@
 pub mod address;
 mod answers;
 pub mod board;
+mod brake;
 pub mod carried;
 pub mod course;
 mod drain;
@@ -49,8 +50,9 @@ use serde::{Deserialize, Serialize};
 
 pub use address::{Address, Endpoint};
 pub use board::Board;
+pub use brake::Brake;
 pub use carried::Carried;
-pub use course::{Brake, Course, Memory};
+pub use course::{Course, Memory};
 pub use evidence::{Evidence, Fault, Grade};
 pub use handover::{Handover, Ripe};
 pub use hold::Held;

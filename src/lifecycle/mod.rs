@@ -9,6 +9,7 @@ mod confirm;
 mod descriptors;
 mod difference;
 mod engine;
+mod growth;
 pub mod handoff;
 mod history;
 mod inherited;

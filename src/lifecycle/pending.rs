@@ -55,7 +55,7 @@ impl Pending {
         let mut note = None;
         for one in &self.tried {
             let blame = one.blame(now);
-            one.brake.set(matches!(blame, Blame::All(_)));
+            one.brake.harm(matches!(blame, Blame::All(_)));
             match blame {
                 Blame::Nobody => {}
                 Blame::Change(why) => return Some(format!("pool {}: {why}", one.tail.name)),
@@ -107,7 +107,7 @@ fn grows(old: &Snapshot, upstream: &Upstream) -> Vec<Arc<Origin>> {
 impl Drop for Pending {
     fn drop(&mut self) {
         for one in &self.tried {
-            one.brake.set(false);
+            one.brake.harm(false);
             one.tail.trial.as_deref().into_iter().for_each(crate::pool::Trial::end);
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::growth;
 use super::readiness::Readiness;
 use super::server::Work;
 use super::wish::Reloads;
@@ -25,7 +26,8 @@ pub fn probe_origins(prober: Arc<Prober>, store: Arc<Store>, readiness: Arc<Read
     Box::new(move || {
         let (prober, store, readiness, reloads) = (prober.clone(), store.clone(), readiness.clone(), reloads.clone());
         Box::pin(async move {
-            tokio::join!(probe(&prober, &store, &reloads), become_ready(&prober, &store, &readiness));
+            let ready = become_ready(&prober, &store, &readiness);
+            tokio::join!(probe(&prober, &store, &reloads), ready, growth::watch(&store));
         })
     })
 }

@@ -207,6 +207,7 @@ impl Reloader {
         if !pools.is_empty() {
             return ReloadOutcome::Guarded { pools, warnings: loaded.warnings };
         }
+        let next = next.guarded(&old, ask.allow_moved.map(|allowed| allowed.ratio()));
         let mut applied = in_force(&next, without_process(differences), loaded.warnings);
         applied.confirm_within = ask.confirm.map(|within| within.as_secs_f64());
         let next = if ask.confirm.is_some() { next.on_trial(&old) } else { next };

@@ -44,6 +44,8 @@ struct GoneCarried {
 pub(super) struct UpstreamCarried {
     pub(super) pool: pool::Carried,
     moved: f64,
+    #[serde(default = "everything")]
+    may_move: f64,
     #[serde(default)]
     hit_ratio_before: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,11 +90,17 @@ impl GoneCarried {
     }
 }
 
+/// Where nobody said what may move.
+fn everything() -> f64 {
+    1.0
+}
+
 impl UpstreamCarried {
     fn of(upstream: &Upstream, keys: usize, now: Instant) -> Self {
         Self {
             pool: upstream.pool.export(now),
             moved: upstream.moved,
+            may_move: upstream.may_move,
             hit_ratio_before: upstream.hit_ratio_before,
             found: upstream.found.as_ref().map(|found| found.export(now)),
             sample: upstream.tail.sample.tell(keys, now),
@@ -102,7 +110,8 @@ impl UpstreamCarried {
     /// The same of a pool compiled here.
     pub(super) fn give(&self, upstream: Upstream, now: Instant) -> Upstream {
         upstream.tail.sample.hear(&self.sample, now);
-        Upstream { moved: self.moved.clamp(0.0, 1.0), hit_ratio_before: self.hit_ratio_before, ..upstream }
+        let [moved, may_move] = [self.moved, self.may_move].map(|part| part.clamp(0.0, 1.0));
+        Upstream { moved, may_move, hit_ratio_before: self.hit_ratio_before, ..upstream }
     }
 }
 

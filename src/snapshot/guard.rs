@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::Snapshot;
+use super::{Snapshot, Upstream};
 use crate::age::Age;
 use crate::balance::step::greatest;
 use crate::balance::{Moved, Ring, Scale, Step, moved};
@@ -55,6 +55,14 @@ pub fn judge(before: &Snapshot, after: &Snapshot, pool: &str) -> Option<Judgemen
     let max_moved = limit(after, pool)?;
     let (old, new) = (&before.named(pool)?.pool, &after.named(pool)?.pool);
     Some(Change { old, new, past: None, free: &HashSet::new() }.judge(max_moved))
+}
+
+/// What the last change of this pool was seen to move, and what may, when that is more and the change still comes in.
+pub fn overrun(snapshot: &Snapshot, pool: &Upstream) -> Option<(f64, f64)> {
+    let most = limit(snapshot, pool.pool.name())?.max(pool.may_move);
+    let comes = pool.pool.members().iter().any(|member| member.origin().health().comes());
+    let observed = if comes { pool.tail.sample.observed()? } else { return None };
+    observed.is_above(most).then_some((observed.moved, most))
 }
 
 /// Where the keys of each pool were, as far back as it matters.
@@ -281,6 +289,7 @@ mod tests {
     use crate::config;
     use crate::health::Verdict;
     use crate::observe::Metrics;
+    use crate::observe::sample::Sighting;
 
     fn snapshot(pools: &str, before: Option<&Snapshot>) -> Snapshot {
         let text = format!("version: 1\nprocess: {{ listeners: [ {{ address: 127.0.0.1:0 }} ] }}\n{pools}\n");
@@ -319,6 +328,33 @@ mod tests {
         assert!((0.05..=0.2).contains(&step.moved), "{}", step.moved);
         assert!(step.edits.iter().all(|edit| (edit.from, edit.to) == (0, 1)), "{:?}", step.edits);
         assert!(!ask(&Trail::default(), &before, &pool(HALF, 0..12), Instant::now()).unwrap().refuses());
+    }
+
+    #[test]
+    fn c3_more_than_may_move_is_told_while_the_change_comes_in() {
+        let now = Instant::now();
+        let see = |snapshot: &Snapshot, key: u32, origin: usize| {
+            let (pool, hash) = (&snapshot.upstreams()[0], key.wrapping_mul(0x9e37_79b9));
+            let origin = pool.pool.members()[origin].name();
+            let sighting = Sighting { hash, key: b"k", origin, away: None };
+            pool.tail.sample.see(&sighting, now, || None);
+        };
+        let told = |snapshot: &Snapshot| overrun(snapshot, &snapshot.upstreams()[0]);
+        let before = snapshot(&pool(FIFTH, 0..3), None);
+        (0..1000).for_each(|key| see(&before, key, 0));
+        let after = |allowed| snapshot(&pool(FIFTH, 0..4), Some(&before)).guarded(&before, allowed);
+        let judged = after(None);
+        judged.replaces(&before);
+        (0..1000).for_each(|key| see(&judged, key, if key < 300 { 3 } else { 0 }));
+        assert_eq!(told(&judged), Some((0.3, 0.2)), "the newcomer is not there yet");
+        assert_eq!(told(&after(Some(0.5))), None, "it was allowed once");
+        assert_eq!(told(&snapshot(&pool(FIFTH, 0..4), Some(&before))), None, "nobody asked the guard");
+        let tightened = snapshot(&pool("guard: { max_moved: 10% },", 0..4), Some(&judged)).guarded(&judged, None);
+        assert_eq!(told(&tightened), Some((0.3, 0.1)));
+        assert_eq!(told(&snapshot(&pool(HALF, 0..4), Some(&judged)).guarded(&judged, None)), None);
+        assert_eq!(told(&snapshot(&pool("", 0..4), Some(&judged)).guarded(&judged, None)), None, "no guard");
+        judged.upstreams()[0].pool.members()[3].origin().health().publish(Verdict::Up);
+        assert_eq!(told(&judged), None, "nobody grows any more");
     }
 
     #[test]

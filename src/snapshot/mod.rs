@@ -154,6 +154,18 @@ impl Snapshot {
         self
     }
 
+    /// Guards let it take the place of `old`, with this in place of what they say, if anything.
+    #[must_use]
+    pub fn guarded(mut self, old: &Self, allowed: Option<f64>) -> Self {
+        for upstream in &mut self.pools {
+            let changes = |before: &Upstream| before.pool.fingerprint() != upstream.pool.fingerprint();
+            if old.named(upstream.pool.name()).is_some_and(changes) {
+                upstream.may_move = allowed.unwrap_or(0.0);
+            }
+        }
+        self
+    }
+
     /// It is about to take the place of `old`: what of the keys in the samples goes elsewhere is told from now on.
     pub fn replaces(&self, old: &Self) {
         for upstream in &self.pools {

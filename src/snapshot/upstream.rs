@@ -31,6 +31,8 @@ pub struct Upstream {
     /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
     /// did, 1 when key, arguments or `on_missing` changed.
     pub moved: f64,
+    /// What may have moved then whatever its guard says: what was allowed once, and everything where no guard is asked.
+    pub may_move: f64,
     /// Where its origins come from, when they are not written.
     pub found: Option<Found>,
 }
@@ -64,6 +66,8 @@ impl Upstream {
             _ => Arc::from(pool.fingerprint()),
         };
         let moved = before.map_or(0.0, |before| moved(before, &pool));
+        let stays = before.filter(|before| before.tail.fingerprint == fingerprint);
+        let may_move = stays.map_or(1.0, |before| before.may_move);
         let hit_ratio_before = before.and_then(|before| match before.tail.fingerprint == fingerprint {
             true => before.hit_ratio_before,
             false => before.hit_ratio(now),
@@ -72,7 +76,7 @@ impl Upstream {
         let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None, sample };
         let (hosts, cache) = (hosts(written, &pool, before)?, CacheStatus::compile(&written.cache_status));
-        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, found: None, pool })
+        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, may_move, found: None, pool })
     }
 
     /// The part of the recent answers of its members that came from their caches, as far as they say so.

@@ -24,6 +24,7 @@ mod drains;
 mod forwarding;
 mod golden;
 mod growing;
+mod growth_held;
 mod guards;
 mod how_many_may_be_out;
 mod http2_prior_knowledge;

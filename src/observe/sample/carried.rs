@@ -38,6 +38,8 @@ struct Key {
     origin: usize,
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     before: Option<usize>,
+    #[serde(rename = "w", default, skip_serializing_if = "std::ops::Not::not")]
+    was_home: bool,
     #[serde(rename = "c", default, skip_serializing_if = "std::ops::Not::not")]
     since_change: bool,
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +119,7 @@ impl Key {
             seen: entry.seen,
             origin: names.number(&entry.origin),
             before: entry.before.as_ref().map(|before| names.number(before)),
+            was_home: entry.was_home,
             since_change: entry.since_change,
             away: entry.away,
             url: entry.url.as_ref().map(|url| (text(&url.host), text(&url.target))),
@@ -130,6 +133,7 @@ impl Key {
             number: mixed(self.hash),
             seen: self.seen,
             before: self.before.and_then(|before| origins.get(before)).map(Arc::clone),
+            was_home: self.was_home,
             origin: Arc::clone(origins.get(self.origin)?),
             since_change: self.since_change,
             away: self.away,
@@ -202,6 +206,20 @@ mod tests {
         see(&other, 90..100, &b, there);
         assert_eq!(other.summary(there), sample.summary(now), "and goes on");
         assert_eq!(other.summary(there + 3 * super::super::SPAN).distinct, 0);
+    }
+
+    #[test]
+    fn c3_another_process_observes_what_the_last_change_moved() {
+        let (now, sample, [a, b]) = (Instant::now(), Sample::new(Instant::now()), ["a", "b"].map(Arc::from));
+        let see = |key: u32, origin| {
+            let sighting = Sighting { hash: key, key: b"k", origin, away: None };
+            sample.see(&sighting, now, || None);
+        };
+        (0..100).for_each(|key| see(key, &a));
+        sample.changes(true);
+        (0..100).for_each(|key| see(key, if key < 40 { &b } else { &a }));
+        let observed = elsewhere(&sample, 4096, now, now).observed();
+        assert_eq!(observed.map(|observed| (observed.keys, observed.moved)), Some((100, 0.4)));
     }
 
     #[test]

@@ -94,6 +94,28 @@ pub struct Summary {
     pub away: [f64; 5],
 }
 
+/// What became of keys that a change alone may have moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observed {
+    /// Keys looked at.
+    pub keys: u64,
+    /// The part of them that moved.
+    pub moved: f64,
+}
+
+impl Observed {
+    /// Fewer keys say nothing.
+    const ENOUGH: u64 = 100;
+    /// Of so many times its own deviation chance makes nothing, or once in a thousand.
+    const CHANCE: f64 = 3.0;
+
+    /// Is it more than this part, and more than the choice of these keys explains?
+    pub fn is_above(&self, part: f64) -> bool {
+        let deviation = (part * (1.0 - part) / self.keys as f64).sqrt();
+        self.keys >= Self::ENOUGH && self.moved > part + Self::CHANCE * deviation
+    }
+}
+
 /// A key of the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -175,6 +197,21 @@ impl Sample {
             moved: (counts.compared > 0.0).then(|| counts.moved / counts.compared),
             away: counts.away.map(|away| of(away, counts.keys)),
         }
+    }
+
+    /// What the last change moved, as far as it can be told from what went elsewhere for another reason.
+    pub fn observed(&self) -> Option<Observed> {
+        let (mut keys, mut all, mut moved) = (0, 0.0, 0.0);
+        for part in &self.parts {
+            let part = part.lock();
+            let weight = f64::from(part.left_out) + 1.0;
+            for by_change in part.keys.values().filter_map(Entry::moved_by_change) {
+                keys += 1;
+                all += weight;
+                moved += if by_change { weight } else { 0.0 };
+            }
+        }
+        (keys > 0).then(|| Observed { keys, moved: moved / all })
     }
 
     /// The keys themselves, and of how many keys each is one.
@@ -334,6 +371,29 @@ mod tests {
         assert_eq!(rig.summary().moved, Some(0.6), "compared with the moment of the last change");
         rig.sample.changes(false);
         assert_eq!((rig.summary().distinct, rig.summary().moved), (0, None), "other keys");
+    }
+
+    #[test]
+    fn c3_what_went_elsewhere_for_another_reason_than_the_change_is_not_observed() {
+        let rig = rig();
+        (0..100).for_each(|key| rig.see(key, 0, (key < 10).then_some(Away::Down)));
+        assert_eq!(rig.sample.observed(), None, "no change");
+        rig.sample.changes(true);
+        (0..100).for_each(|key| rig.see(key, 0, (key >= 50).then_some(Away::Ramp)));
+        assert_eq!(rig.sample.observed(), Some(Observed { keys: 90, moved: 0.0 }), "ten were away before");
+        (10..40).for_each(|key| rig.see(key, 1, None));
+        assert_eq!(rig.sample.observed(), Some(Observed { keys: 90, moved: 30.0 / 90.0 }));
+        (10..20).for_each(|key| rig.see(key, 2, Some(Away::Down)));
+        (40..45).for_each(|key| rig.see(key, 2, Some(Away::Spill)));
+        assert_eq!(rig.sample.observed(), Some(Observed { keys: 75, moved: 20.0 / 75.0 }), "fifteen are away now");
+    }
+
+    #[test]
+    fn c3_few_keys_and_what_chance_makes_of_them_say_nothing() {
+        let above = |keys, moved: f64| Observed { keys, moved }.is_above(0.2);
+        assert!(!above(99, 1.0) && above(100, 0.33) && !above(100, 0.31));
+        assert!(above(10_000, 0.213) && !above(10_000, 0.211));
+        assert!(Observed { keys: 100, moved: 0.01 }.is_above(0.0), "nothing may move");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub(super) seen: [u32; 2],
     /// Where it was served before the last change; nowhere: it was not seen then.
     pub(super) before: Option<Arc<str>>,
+    /// Was that its owner?
+    pub(super) was_home: bool,
     /// Where it was served last.
     pub(super) origin: Arc<str>,
     /// Was it seen since the last change?
@@ -103,6 +105,7 @@ impl Part {
     pub(super) fn changed(&mut self) {
         for entry in self.keys.values_mut() {
             entry.before = Some(Arc::clone(&entry.origin));
+            entry.was_home = entry.away.is_none();
             entry.since_change = false;
         }
     }
@@ -115,6 +118,7 @@ impl Entry {
             number,
             seen: [1, 0],
             before: None,
+            was_home: false,
             origin: Arc::clone(sighting.origin),
             since_change: true,
             away: sighting.away,
@@ -138,5 +142,12 @@ impl Entry {
     /// Did the last change move it? Nothing is known of a key that was not seen before it and since.
     pub(super) fn moved(&self) -> Option<bool> {
         self.before.as_ref().filter(|_| self.since_change).map(|before| **before != *self.origin)
+    }
+
+    /// Did it move for no other reason than the change? Nothing is known of a key that was not with its owner before, or
+    /// is not now because that is out or busy.
+    pub(super) fn moved_by_change(&self) -> Option<bool> {
+        let at_home = self.was_home && matches!(self.away, None | Some(Away::Ramp));
+        self.moved().filter(|_| at_home)
     }
 }
