@@ -84,6 +84,11 @@ impl Member {
         self.role == Role::Serves
     }
 
+    /// Is it written to be drained?
+    pub(super) fn is_drained(&self) -> bool {
+        matches!(self.role, Role::Drains(_))
+    }
+
     /// Its weight on the ring of the backups, or on that of the others.
     pub(super) fn placed_weight(&self, backups: bool) -> u32 {
         if self.backup == backups { self.weight } else { 0 }

@@ -61,7 +61,10 @@ impl Pool {
             },
             None if !self.walks_in_panic => vec![0.0; self.members.len()],
             None if self.hashes => self.shares_in_panic(),
-            None => self.shares_by_weight(|member| f64::from(member.placed_weight(false))),
+            None => self.shares_by_weight(|member| match member.is_drained() {
+                true => member.effective_weight(),
+                false => f64::from(member.placed_weight(false)),
+            }),
         }
     }
 
@@ -80,11 +83,13 @@ impl Pool {
     /// As the ring has it, over those that are asked first.
     fn shares_in_panic(&self) -> Vec<f64> {
         let is_joining = |member: &Member| member.origin.verdict() == Verdict::Joining;
-        let known = |member: &&Member| !member.backup && member.address.is_known();
+        let known = |member: &&Member| !member.backup && member.address.is_known() && !member.is_drained();
         let joining = self.members.iter().filter(known).all(is_joining);
-        let asked = |member: &Member| member.address.is_known() && is_joining(member) == joining;
-        let part = |number: usize, _| {
-            if self.member(number).is_some_and(asked) { Factor::FULL } else { Factor::NONE }
+        let asked = |member: &&Member| member.address.is_known() && is_joining(member) == joining;
+        let part = |number: usize, _| match self.member(number).filter(asked) {
+            Some(member) if member.is_drained() => member.origin.health().factor(),
+            Some(_) => Factor::FULL,
+            None => Factor::NONE,
         };
         let stands =
             |member| Standing { usable: false, came: self.member(member).map_or(0, |one| one.came), new: false };

@@ -107,8 +107,15 @@ impl Pool {
         let mut sides = self.sides().map(|side| self.usable(side, ask, random));
         sides.next()?.or_else(|| {
             let backup = sides.next()??;
-            Some(Choice { pass: Pass::Backup, reason: Reason::Backup, ..backup })
+            let reason = if self.is_full(ask) { Reason::BackupFull } else { Reason::Backup };
+            Some(Choice { pass: Pass::Backup, reason, ..backup })
         })
+    }
+
+    /// Would one that is no backup be asked if it had room?
+    fn is_full(&self, ask: &Ask<'_>) -> bool {
+        let mut usable = self.sides().take(1).flat_map(|side| side.board.members());
+        self.limited && usable.any(|member| self.is_left(member, ask))
     }
 
     /// Is nobody usable, not even a backup?
@@ -282,7 +289,7 @@ impl Pool {
     /// Proven origins first, then newcomers that were not proven yet.
     fn panicking(&self, side: Side<'_>, ask: &Ask<'_>, random: &mut Rng) -> Option<Choice> {
         let (room, all) = (Room::of(self, side), || 0..self.members.len());
-        let left = |member: usize| self.is_left(member, ask) && room.below_limit(member);
+        let left = |member: usize| self.is_left_in_panic(member, ask) && room.below_limit(member);
         let is_here = |member: usize| self.member(member).is_some_and(|member| member.backup == side.backups);
         let joining = |member: usize| self.member(member).is_some_and(|m| m.origin.verdict() == Verdict::Joining);
         let weight = |member: usize| (member, self.member(member).map_or(0, |member| u64::from(member.weight)));
@@ -320,11 +327,19 @@ impl Pool {
 
     /// Is anybody left who could be asked and of whom this holds as well?
     fn is_anybody_left(&self, ask: &Ask<'_>, also: impl Fn(usize) -> bool) -> bool {
-        let left = |member: usize| self.is_left(member, ask) && also(member);
         if self.is_all_out() {
+            let left = |member: usize| self.is_left_in_panic(member, ask) && also(member);
             return self.walks_in_panic && (0..self.members.len()).any(left);
         }
+        let left = |member: usize| self.is_left(member, ask) && also(member);
         self.sides().any(|side| side.board.members().any(left))
+    }
+
+    /// As if all were up: one that is drained has what it has not given up yet, and nothing else, however the others are.
+    fn is_left_in_panic(&self, number: usize, ask: &Ask<'_>) -> bool {
+        let part = |member: &Member| member.origin.health().factor();
+        let has = |member: &Member| ask.hash.map_or(!part(member).is_none(), |hash| part(member).takes(hash));
+        self.is_left(number, ask) && self.member(number).is_some_and(|member| !member.is_drained() || has(member))
     }
 
     fn is_left(&self, member: usize, ask: &Ask<'_>) -> bool {
@@ -456,6 +471,24 @@ mod tests {
             let of = |wanted: [usize; 3]| pool.ring().walk(hash).filter(move |member| wanted.contains(member));
             let expected: Vec<_> = of([0, 2, 4]).chain(of([1, 3, 3])).collect();
             assert_eq!(tried(&pool, hash), (expected, Some(Reason::Panic)));
+        }
+    }
+
+    #[test]
+    fn h5_panic_asks_a_drained_origin_for_nothing_but_the_keys_it_has_left() {
+        use Verdict::{Down, Draining};
+        let pool = changed(|section| section.origins[1].state = config::pool::State::Drain);
+        let walk = |hash: u32| pool.ring().walk(hash);
+        for (verdict, part) in [(Draining, 0.0), (Down, 0.0), (Draining, 0.5)] {
+            set(&pool, &[Down; 4]);
+            pool.member(1).unwrap().origin().health().publish_part(verdict, Factor::new(part));
+            for hash in hashes() {
+                let has = Factor::new(part).takes(hash);
+                let expected: Vec<_> = walk(hash).filter(|member| *member != 1 || has).collect();
+                assert_eq!(tried(&pool, hash).0, expected, "{verdict:?} at {part}");
+                let ask = Ask { hash: Some(hash), tried: &[0, 2, 3], now: Instant::now() };
+                assert_eq!(pool.has_next(&ask), has);
+            }
         }
     }
 
@@ -671,7 +704,12 @@ mod tests {
         let picks: Vec<Pick> = (0..9).filter_map(|_| asked(&pool, Some(7), &[])).collect();
         let passes: Vec<u8> = picks.iter().map(|pick| pick.pass.number()).collect();
         assert_eq!(passes, [2, 2, 2, 2, 2, 2, 4, 4]);
-        assert_eq!(told(&picks[6]), (3, 4, "backup"));
+        assert_eq!((told(&picks[6]), picks[6].reason), ((3, 4, "backup"), Reason::BackupFull));
+        for member in &pool.members()[..3] {
+            member.origin().health().publish(Verdict::Down);
+        }
+        drop(picks);
+        assert_eq!(asked(&pool, Some(7), &[]).map(|pick| pick.reason), Some(Reason::Backup));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub enum Reason {
     Balanced(Balancer),
     /// No other may be asked: a backup.
     Backup,
+    /// No other has room: a backup.
+    BackupFull,
     /// Nobody is usable.
     Panic,
 }
@@ -68,7 +70,7 @@ impl Reason {
             Self::Repeat => "repeat",
             Self::Spread => "spread",
             Self::Balanced(balancer) => balancer.as_str(),
-            Self::Backup => "backup",
+            Self::Backup | Self::BackupFull => "backup",
             Self::Panic => "panic",
         }
     }

@@ -113,7 +113,7 @@ fn away(reason: Reason) -> Option<Away> {
         // When all are out, the walk begins with the owner.
         Reason::Panic => None,
         Reason::OwnerOut | Reason::Backup => Some(Away::Down),
-        Reason::OwnerFull => Some(Away::Spill),
+        Reason::OwnerFull | Reason::BackupFull => Some(Away::Spill),
         Reason::OwnerPartial | Reason::Former => Some(Away::Ramp),
         Reason::OwnerDraining => Some(Away::Drain),
     }

@@ -135,3 +135,24 @@ fn j5_idle_connections_of_a_drained_or_removed_origin_are_closed() {
     }
     assert!(connections(c).0 > 0, "those of others stay");
 }
+
+#[test]
+fn h5_a_drained_origin_gets_nothing_when_all_others_are_dead_either() {
+    let mut all = three();
+    let gateway = {
+        let [a, b, c] = &all[..] else { panic!("three") };
+        rig::gateway(&text(&[(a, ""), (b, ", state: drain"), (c, "")])).start()
+    };
+    for at in [0, 2] {
+        all[at].kill();
+        gateway.await_state("p", &all[at].name, "down");
+    }
+    for key in keys(50) {
+        assert_eq!(gateway.get(&key).status, 502, "{key}");
+    }
+    assert_eq!(all[1].served(), 0);
+    let share = |name: &str| gateway.origin("p", name)["share"].as_f64().unwrap();
+    assert!(share("b") == 0.0 && (share("a") + share("c") - 1.0).abs() < 1e-9);
+    all[2].restart();
+    rig::eventually("the first that answers serves", || (gateway.get("/x").status == 200).then_some(()));
+}
