@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+use crate::config::units::Percent;
 use crate::lifecycle::Guarded;
 
 /// Rows of one table at most; `--json` has all.
@@ -43,23 +44,23 @@ impl Lines {
 
     /// What has to move, beside what does; parts of the hash circle.
     pub(super) fn least(&mut self, least: f64, circle: f64) {
-        let has_to = format!("{} has to move for the new shares", percent(least));
-        self.line("least", &format!("{has_to}; of the circle {} does", percent(circle)));
+        let has_to = format!("{} has to move for the new shares", Percent::told(least));
+        self.line("least", &format!("{has_to}; of the circle {} does", Percent::told(circle)));
     }
 
     /// What a guard says, and the step that would pass.
     pub(super) fn guard(&mut self, guard: &Guarded) {
-        let limit = format!("max_moved {}", percent(guard.max_moved));
+        let limit = format!("max_moved {}", Percent::told(guard.max_moved));
         if !guard.refused {
             let passes = self.coloured("passes", AnsiColor::Green);
-            return self.line("guard", &format!("{passes}: {} is within {limit}", percent(guard.moved)));
+            return self.line("guard", &format!("{passes}: {} is within {limit}", Percent::told(guard.moved)));
         }
         let refused = self.coloured("refused", AnsiColor::Red);
-        self.line("guard", &format!("{refused}: {} is above {limit}", percent(guard.moved)));
+        self.line("guard", &format!("{refused}: {} is above {limit}", Percent::told(guard.moved)));
         match &guard.step {
             Some(step) => {
                 let edits: Vec<String> = step.origins.iter().map(ToString::to_string).collect();
-                self.line("", &format!("a step that passes: {} ({})", listed(&edits), percent(step.moved)));
+                self.line("", &format!("a step that passes: {} ({})", listed(&edits), Percent::told(step.moved)));
             }
             None => self.line("", "no step towards it passes"),
         }
@@ -94,7 +95,12 @@ impl Lines {
             all.sort_by(|(_, b0, b1), (_, a0, a1)| change(*a0, *a1).total_cmp(&change(*b0, *b1)));
         }
         let row = |(name, before, after): (&str, f64, f64)| {
-            vec![name.to_owned(), percent(before), percent(after), format!("{:+.1}", (after - before) * 100.0)]
+            vec![
+                name.to_owned(),
+                Percent::told(before),
+                Percent::told(after),
+                format!("{:+.1}", (after - before) * 100.0),
+            ]
         };
         self.table(&["ORIGIN", "BEFORE", "AFTER", "POINTS"], 1, all.into_iter().take(ROWS).map(row));
         if left > 0 {
@@ -130,11 +136,6 @@ pub(super) fn listed(all: &[String]) -> String {
     const SOME: usize = 6;
     let shown = all.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
     if all.len() > SOME { format!("{shown} and {} more", all.len() - SOME) } else { shown }
-}
-
-/// A part of a whole.
-pub(super) fn percent(ratio: f64) -> String {
-    format!("{:.1}%", ratio * 100.0)
 }
 
 /// A number in groups of three digits.

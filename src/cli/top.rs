@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::{Value, json};
 
 use super::key::which;
+use crate::config::units::Percent;
 
 /// The hottest keys of a pool, the only one if none is named.
 pub(super) fn show(status: &Value, pool: Option<&str>, as_json: bool) -> anyhow::Result<String> {
@@ -23,7 +24,7 @@ pub(super) fn show(status: &Value, pool: Option<&str>, as_json: bool) -> anyhow:
             ["distinct", "seen_once_ratio", "top", "warning"].map(|field| (field.to_owned(), keys[field].clone()));
         return Ok(format!("{}\n", json!(Value::Object(told.into_iter().collect()))));
     }
-    let percent = |ratio: &Value| format!("{:.1}%", ratio.as_f64().unwrap_or_default() * 100.0);
+    let percent = |ratio: &Value| Percent::told(ratio.as_f64().unwrap_or_default());
     let once = percent(&keys["seen_once_ratio"]);
     let mut out = format!("pool {name}: {} distinct keys lately, {once} of them seen once\n", keys["distinct"]);
     if let Some(warning) = keys["warning"].as_str() {

@@ -161,6 +161,11 @@ impl Written for Percent {
 }
 
 impl Percent {
+    /// A part of one as people read it: `38.4%`.
+    pub fn told(part: f64) -> String {
+        format!("{:.1}%", part * 100.0)
+    }
+
     /// As a part of one.
     pub fn ratio(self) -> f64 {
         self.0 / 100.0

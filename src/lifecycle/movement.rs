@@ -5,6 +5,7 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::config::units::Percent;
 use crate::snapshot::guard::Judgement;
 
 /// Pairs that are told at most; between a thousand origins there are more than anybody reads.
@@ -109,12 +110,16 @@ impl Guarded {
 
 impl fmt::Display for Movement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |part: f64| format!("{:.1}%", part * 100.0);
-        write!(f, "{} would move, guard.max_moved is {}", percent(self.guard.moved), percent(self.guard.max_moved))?;
+        write!(
+            f,
+            "{} would move, guard.max_moved is {}",
+            Percent::told(self.guard.moved),
+            Percent::told(self.guard.max_moved)
+        )?;
         match &self.guard.step {
             Some(step) => {
                 let edits: Vec<String> = step.origins.iter().map(ToString::to_string).collect();
-                write!(f, "; a step that passes: {} ({})", edits.join(", "), percent(step.moved))
+                write!(f, "; a step that passes: {} ({})", edits.join(", "), Percent::told(step.moved))
             }
             None => f.write_str("; no step passes now"),
         }

@@ -4,6 +4,7 @@
 //! database that fails for all of them would fail without it as well. Figures of few requests say nothing.
 
 use crate::config::pool::Guard;
+use crate::config::units::Percent;
 use crate::health::Summary;
 
 /// Requests before anything is said.
@@ -57,7 +58,7 @@ impl Fares {
             name: "errors",
             limit: limit.ratio(),
             of: &errors,
-            print: |ratio| format!("{:.1}%", ratio * 100.0),
+            print: Percent::told,
         });
         let latency = guard.latency.on().zip(times(&self.before)).map(|(limit, before)| Figure {
             name: "p99",

@@ -3,7 +3,8 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::super::moves::{Lines, percent};
+use super::super::moves::Lines;
+use crate::config::units::Percent;
 use crate::lifecycle::{Movement, PairMoved};
 
 /// The text about these pools, as the gateway answers it.
@@ -19,14 +20,14 @@ pub(super) fn told(pools: &Value, colour: bool) -> String {
 }
 
 fn one(name: &str, pool: &Movement, lines: &mut Lines) {
-    lines.line(&format!("pool {name}"), &format!("{} of the hash circle", percent(pool.moved_ratio)));
+    lines.line(&format!("pool {name}"), &format!("{} of the hash circle", Percent::told(pool.moved_ratio)));
     lines.least(pool.least_possible, pool.moved_ratio);
     lines.guard(&pool.guard);
     if pool.guard.step.is_none() {
         lines.line("", "what moved in the last ten minutes counts, and a changed key is everything");
     }
-    let row = |pair: &PairMoved| vec![pair.from.clone(), pair.to.clone(), percent(pair.share)];
-    let left_out = |rest: &[PairMoved]| percent(rest.iter().map(|pair| pair.share).sum());
+    let row = |pair: &PairMoved| vec![pair.from.clone(), pair.to.clone(), Percent::told(pair.share)];
+    let left_out = |rest: &[PairMoved]| Percent::told(rest.iter().map(|pair| pair.share).sum());
     lines.pairs(&["OF ALL"], &pool.pairs, row, left_out);
     lines.shares(pool.shares.iter().map(|(name, share)| (name.as_str(), share.before, share.after)));
 }

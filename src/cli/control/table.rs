@@ -7,6 +7,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 
+use crate::config::units::Percent;
+
 /// Headings of the table, and where their columns stand.
 const COLUMNS: [(&str, CellAlignment); 11] = [
     ("ORIGIN", CellAlignment::Left),
@@ -220,7 +222,7 @@ fn number(value: &Value) -> String {
 }
 
 fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), |ratio| format!("{:.1}%", ratio * 100.0))
+    ratio.map_or_else(|| "-".into(), Percent::told)
 }
 
 /// The time of an answer.

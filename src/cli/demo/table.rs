@@ -6,6 +6,7 @@
 use anstyle::{AnsiColor, Color, Style};
 
 use super::step::{Step, Window};
+use crate::config::units::Percent;
 
 /// Origins shown at most.
 const SHOWN: usize = 16;
@@ -125,7 +126,7 @@ pub(super) fn ratio(one: u64, other: u64) -> Option<f64> {
 }
 
 fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1}%", ratio * 100.0))
+    ratio.map_or_else(|| "-".to_owned(), Percent::told)
 }
 
 #[cfg(test)]

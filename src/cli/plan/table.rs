@@ -1,7 +1,8 @@
 //! A plan for people: a few lines on each pool, then who gives keys to whom, and who has how much.
 
-use super::super::moves::{Lines, grouped, listed, percent};
+use super::super::moves::{Lines, grouped, listed};
 use super::report::{CauseReport, Extra, PairReport, PoolReport, Report};
+use crate::config::units::Percent;
 
 /// All of it; with colours for a terminal.
 pub(super) fn show(report: &Report, colour: bool) -> String {
@@ -29,9 +30,10 @@ impl Shown {
         let requests = &pool.requests;
         let of_requests = match (source, requests.total) {
             ("generated", _) | (_, 0) => String::new(),
-            _ => format!(", {} of {} requests", percent(requests.moved_ratio), grouped(requests.total)),
+            _ => format!(", {} of {} requests", Percent::told(requests.moved_ratio), grouped(requests.total)),
         };
-        self.0.line("moved", &format!("{} keys ({}){of_requests}", grouped(pool.moved), percent(pool.moved_ratio)));
+        self.0
+            .line("moved", &format!("{} keys ({}){of_requests}", grouped(pool.moved), Percent::told(pool.moved_ratio)));
         self.0.least(pool.least_possible, pool.circle);
         self.0.line("excess", &format!("{:.1} points", pool.excess * 100.0));
         if requests.spread > 0 {
@@ -50,12 +52,16 @@ impl Shown {
     fn cause(&mut self, cause: &CauseReport) {
         let (what, instead, moved) = match cause {
             CauseReport::Argument { argument, requests, distinct, line, moved_ratio, now, then, keys } => {
-                let share =
-                    format!("in {} of the requests, {} of its values distinct", percent(*requests), percent(*distinct));
+                let share = format!(
+                    "in {} of the requests, {} of its values distinct",
+                    Percent::told(*requests),
+                    Percent::told(*distinct)
+                );
                 self.0.line("likely why", &format!("argument {argument}: {share}"));
-                self.0.line("", &format!("what is asked for meets another origin {} of the time,", percent(*now)));
-                let keys = format!("{} of {} keys move then", percent(*moved_ratio), grouped(*keys));
-                return self.0.line("", &format!("with {line} {}; {keys}", percent(*then)));
+                self.0
+                    .line("", &format!("what is asked for meets another origin {} of the time,", Percent::told(*now)));
+                let keys = format!("{} of {} keys move then", Percent::told(*moved_ratio), grouped(*keys));
+                return self.0.line("", &format!("with {line} {}; {keys}", Percent::told(*then)));
             }
             CauseReport::Renamed { spelling, origins, lines, moved_ratio } => {
                 let names: Vec<String> = origins.iter().map(|[old, new]| format!("{old} is {new} now")).collect();
@@ -74,11 +80,11 @@ impl Shown {
             }
         };
         self.0.line("likely why", &what);
-        self.0.line("", &format!("with {instead} {} of the circle moves", percent(*moved)));
+        self.0.line("", &format!("with {instead} {} of the circle moves", Percent::told(*moved)));
     }
 
     fn extra(&mut self, extra: &Extra) {
-        let (before, after) = (percent(extra.missed_before), percent(extra.missed_after));
+        let (before, after) = (Percent::told(extra.missed_before), Percent::told(extra.missed_after));
         let times = if extra.missed_before > 0.0 {
             format!(", {:.1} times as many", extra.missed_after / extra.missed_before)
         } else {
