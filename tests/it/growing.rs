@@ -176,3 +176,48 @@ fn nobody_grows_at_the_start_or_in_a_new_pool() {
         }
     }
 }
+
+#[test]
+fn r2_the_share_of_a_newcomer_is_its_part_of_what_it_gets_in_the_end() {
+    const MANY: usize = 2000;
+    let all = origins(2);
+    let text = pool("slow_start: { window: 10s, from: 10%, hold: off }");
+    let mut gateway = rig::gateway(&text).origins(&all[..1]).start();
+    gateway.knows([&all[1]]);
+    gateway.change(&text);
+    gateway.await_state("p", "o1", "ramping");
+    let mut samples = Vec::new();
+    let grown = rig::within(GROWTH, || {
+        let up = gateway.origin("p", "o1")["state"] == "up";
+        let before = effective(&gateway, "o1");
+        let map = map(gateway.address(), &keys(MANY));
+        samples.push((before, of(&map, "o1").len() as f64 / MANY as f64, effective(&gateway, "o1")));
+        up.then_some(())
+    });
+    assert!(grown.is_some(), "not up within {GROWTH:?}");
+    let (.., last, _) = *samples.last().unwrap();
+    assert!((0.35..0.65).contains(&last) && samples.len() > 3, "{samples:?}");
+    for (before, share, after) in &samples {
+        let two_points = before * last - 0.02..=after * last + 0.02;
+        assert!(two_points.contains(share), "{share} of the keys at {before} to {after} of {last}: {samples:?}");
+    }
+}
+
+#[test]
+fn j2_an_origin_that_was_out_for_a_moment_has_all_of_its_keys_two_seconds_later() {
+    let mut all = origins(3);
+    let gateway = rig::gateway(&pool("slow_start: { window: 60s }")).origins(&all).start();
+    let first = mapped(&gateway);
+    all[0].kill();
+    gateway.await_state("p", "o0", "down");
+    let out = std::time::Instant::now();
+    all[0].restart();
+    gateway.await_state("p", "o0", "ramping");
+    let back = std::time::Instant::now();
+    let up = rig::within(GROWTH, || (gateway.origin("p", "o0")["state"] == "up").then_some(back.elapsed()));
+    // As long as it was out, whatever the window; on a busy machine that is longer than a moment.
+    let outage = back - out;
+    let most = outage + Duration::from_secs(2);
+    assert!(up.is_some_and(|up| up <= most), "{up:?} after {outage:?}");
+    assert_eq!(mapped(&gateway), first);
+}
