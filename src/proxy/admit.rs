@@ -5,19 +5,20 @@
 
 use std::sync::Arc;
 
-use http::uri::Authority;
 use http::{Method, Version, header};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::forward::streams;
-use super::request::{Host, with_facts};
+use super::request::{Host, in_target, with_facts};
 use super::wire::Wire;
 use crate::resilience::Class;
 use crate::routing;
 use crate::snapshot::{Route, Snapshot};
 use crate::template::path;
+use crate::traffic::framing::check_framing;
+use crate::traffic::hop::{asks_to_switch, check_connection};
 use crate::traffic::limits::{Size, check_host};
 use crate::traffic::{Denial, Limits, Target};
 
@@ -108,7 +109,7 @@ fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
     ctx.pool_tail = snapshot.upstream(route.pool).map(|upstream| Arc::clone(&upstream.tail));
 }
 
-/// Sizes, Host and target.
+/// Sizes, Host, framing, what concerns this hop, and target.
 fn check_form(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<(), Class> {
     let request = session.req_header();
     let target = request.raw_path();
@@ -118,7 +119,8 @@ fn check_form(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<(), Class
         None => request.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_LINE).sum(),
     };
     limits.check(Size { header_bytes, uri_bytes: target.len() }, &request.headers).map_err(class)?;
-    check_host(request.version, request.uri.authority().map(Authority::as_str), &request.headers).map_err(class)?;
+    check_host(request.version, in_target(request), &request.headers).map_err(class)?;
+    check_framing(&request.headers).and_then(|()| check_connection(&request.headers)).map_err(class)?;
     let method = request.method.as_str().as_bytes();
     Target::parse(method, target).map_err(class)?;
     // The connection has the line as it was sent; Pingora has escaped or cut what it did not like.
@@ -130,6 +132,7 @@ fn check_form(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<(), Class
 fn class(denial: Denial) -> Class {
     match denial {
         Denial::Target | Denial::NoHost | Denial::ManyHosts | Denial::Host => Class::BadRequest,
+        Denial::Framing | Denial::Connection => Class::BadRequest,
         Denial::HeaderBytes | Denial::HeaderLines => Class::HeaderTooLarge,
         Denial::UriBytes => Class::UriTooLong,
         Denial::Address => Class::Denied,
@@ -145,7 +148,7 @@ fn waits_for_continue(request: &RequestHeader) -> bool {
 
 /// Does the request ask for something that is silent for long by nature? The answer's type has the last word.
 fn asks_for_stream(request: &RequestHeader) -> bool {
-    request.headers.contains_key(header::UPGRADE)
+    asks_to_switch(request.version, &request.headers)
         || streams(&request.headers)
         || request.headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
 }

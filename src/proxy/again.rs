@@ -213,6 +213,11 @@ impl Attempt {
             self.connect_time = Some(took);
         }
     }
+
+    /// Did it have one? Without, the origin saw nothing of the request.
+    pub(super) fn had_connection(&self) -> bool {
+        self.reused || self.connect_time.is_some()
+    }
 }
 
 /// Has the running attempt a header?

@@ -18,7 +18,7 @@ use pingora_proxy::Session;
 use smallvec::SmallVec;
 
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
-use super::request::{SCHEME, authority, origin_form, with_facts};
+use super::request::{SCHEME, authority, host_line, origin_form, with_facts};
 use super::{Gateway, reject};
 use crate::balance;
 use crate::health::Endpoint;
@@ -295,6 +295,7 @@ fn ask(ctx: &Ctx, now: Instant) -> Option<Ask<'_>> {
 pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &Ctx) -> Result<()> {
     let Some((route, upstream)) = ctx.target() else { return Ok(()) };
     let client = session.req_header();
+    let asked = host_line(client);
     if !matches!(client.raw_path().first(), Some(b'/' | b'*')) {
         out.set_raw_path(&origin_form(client))?;
         if !client.headers.contains_key(header::HOST) {
@@ -307,7 +308,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         client: ctx.caller.client,
         trusted: ctx.caller.trusted,
         scheme: SCHEME,
-        host: client.headers.get(header::HOST),
+        host: asked.as_deref(),
         request_id: ctx.id.as_str(),
     };
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());

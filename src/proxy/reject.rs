@@ -9,8 +9,7 @@ use pingora_core::{Error, Result};
 use pingora_http::ResponseHeader;
 use pingora_proxy::{FailToProxy, Session};
 
-use super::again::has_header;
-use super::ctx::Ctx;
+use super::ctx::{Attempt, Ctx};
 use super::wire::Fault;
 use crate::resilience::Class;
 use crate::resilience::failure::{Stage, classify};
@@ -98,7 +97,7 @@ pub(super) async fn fail(session: &mut Session, ctx: &mut Ctx, error: &Error) ->
             // Pingora closes the connection after it: a client that is not told sends its next request into the close.
             session.set_keepalive(None);
         }
-        let sent = ctx.attempts.iter().any(|attempt| !nothing_sent(attempt.outcome)) || has_header(ctx);
+        let sent = ctx.attempts.iter().any(Attempt::had_connection);
         error_code = answer(session, class, ctx.id.as_str(), sent).await.map_or(0, |status| status.as_u16());
     }
     FailToProxy { error_code, can_reuse_downstream: true }
@@ -111,11 +110,6 @@ fn cut(session: &mut Session, ctx: &Ctx) {
     } else if let Some(wire) = &ctx.wire {
         wire.reset_on_close();
     }
-}
-
-/// Does this outcome of an attempt prove that the origin saw nothing?
-fn nothing_sent(outcome: &str) -> bool {
-    [Class::ConnectRefused, Class::ConnectTimeout, Class::TlsFailed].iter().any(|class| class.as_str() == outcome)
 }
 
 /// Writes our answer for `class`. `sent`: an origin may have seen the request.

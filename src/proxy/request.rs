@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use http::header;
+use http::{HeaderValue, header};
 use pingora_http::RequestHeader;
 
 use super::ctx::Ctx;
@@ -49,15 +49,22 @@ pub(super) const SCHEME: &str = "http";
 
 /// Host and port as asked for: `:authority` or an absolute-form target before Host; empty without any.
 pub(super) fn authority(request: &RequestHeader) -> &str {
-    if let Some(authority) = request.uri.authority() {
-        return authority.as_str();
-    }
     let host = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     in_target(request).or_else(host).unwrap_or_default()
 }
 
-/// What an absolute-form target names: Pingora keeps it out of the URI, and has held it against Host.
-fn in_target(request: &RequestHeader) -> Option<&str> {
+/// The same as a Host line says it; `None` without any.
+pub(super) fn host_line(request: &RequestHeader) -> Option<Cow<'_, HeaderValue>> {
+    let named = || HeaderValue::from_str(authority(request)).ok().filter(|host| !host.is_empty());
+    request.headers.get(header::HOST).map(Cow::Borrowed).or_else(|| named().map(Cow::Owned))
+}
+
+/// What the target names: `:authority`, or the host of an absolute form, which Pingora keeps out of the URI. It has held
+/// either against Host.
+pub(super) fn in_target(request: &RequestHeader) -> Option<&str> {
+    if let Some(authority) = request.uri.authority() {
+        return Some(authority.as_str());
+    }
     let raw = request.raw_path();
     if raw.first() == Some(&b'/') {
         return None;
@@ -96,6 +103,7 @@ mod tests {
         let mut request = RequestHeader::build("GET", b"/a", None).unwrap();
         assert_eq!(authority(&request), "");
         request.insert_header(header::HOST, "two:80").unwrap();
-        assert_eq!(authority(&request), "two:80");
+        assert_eq!((authority(&request), host_line(&request).unwrap().to_str().unwrap()), ("two:80", "two:80"));
+        assert_eq!(host_line(&absolute).unwrap().to_str().unwrap(), "One:80");
     }
 }

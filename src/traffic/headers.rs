@@ -8,11 +8,11 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{self, CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use pingora_http::{RequestHeader, ResponseHeader};
 use smallvec::SmallVec;
 
-use super::limits;
+use super::{framing, limits};
 use crate::config::route::{self, RequestId, XForwarded};
 use crate::config::units::Address;
 use crate::config::{Invalid, pool};
@@ -143,11 +143,14 @@ pub fn concern_one_hop(request: &HeaderMap) -> bool {
     request.keys().any(|name| is_hop_by_hop(name) || framing_or_upgrade(name))
 }
 
-/// Takes out of an answer what names the hop behind us alone. The framing stays for Pingora, and a switch of
+/// Takes out of an answer what names the hop behind us alone, and all but one of equal lengths. The framing stays for Pingora, and a switch of
 /// protocols as a whole.
 pub fn towards_client(response: &mut ResponseHeader) {
     if response.status.as_u16() == 101 {
         return;
+    }
+    if let Some(length) = framing::one_length(&response.headers) {
+        _ = response.insert_header(CONTENT_LENGTH, length);
     }
     let lines = response.headers.get_all(CONNECTION).iter();
     let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);

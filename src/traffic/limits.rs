@@ -54,11 +54,26 @@ pub fn check_host(version: Version, authority: Option<&str>, headers: &HeaderMap
     if hosts.next().is_some() {
         return Err(Denial::ManyHosts);
     }
-    match host {
-        None if authority.is_none() && version >= Version::HTTP_11 => Err(Denial::NoHost),
-        Some(host) if !is_host(host) => Err(Denial::Host),
+    match (authority, host) {
+        (None, None) if version >= Version::HTTP_11 => Err(Denial::NoHost),
+        (_, Some(host)) if !is_host(host) || !ends_soundly(host.as_bytes()) => Err(Denial::Host),
+        (Some(authority), _) if !ends_soundly(authority.as_bytes()) => Err(Denial::Host),
         _ => Ok(()),
     }
+}
+
+/// Do name and port end where every reader ends them? An address of IPv6 stands in brackets, a port has digits alone.
+fn ends_soundly(host: &[u8]) -> bool {
+    let (name, rest) = match host {
+        [b'[', inner @ ..] => match memchr::memchr(b']', inner) {
+            Some(end) => (&inner[..end], &inner[end + 1..]),
+            None => return false,
+        },
+        _ => host.split_at(memchr::memchr(b':', host).unwrap_or(host.len())),
+    };
+    let port = rest.strip_prefix(b":").unwrap_or(rest);
+    let digits = (rest.is_empty() || rest[0] == b':') && port.iter().all(u8::is_ascii_digit);
+    digits && (host.is_empty() || !name.is_empty()) && !name.iter().any(|byte| matches!(byte, b'[' | b']'))
 }
 
 /// Can this be a name or an address, and a port (RFC 3986)? Never with `/`, `?`, `#`, `@`, a quote or a space, which
@@ -123,6 +138,12 @@ mod tests {
         for host in ["a/b", "a b", "a@b", "a?b", "a#b", "a\\b", "<a>"] {
             assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Err(Denial::Host), "{host}");
         }
-        assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", "[::1]:8080")])), Ok(()));
+        for host in ["[::1", "::1]", "h:8x", "h:80:80", "[::1]80", "[]", ":80", "[a][b]", "a[b]", "::1"] {
+            assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Err(Denial::Host), "{host}");
+            assert_eq!(check_host(Version::HTTP_2, Some(host), &headers(&[])), Err(Denial::Host), "{host}");
+        }
+        for host in ["[::1]:8080", "[::1]", "h", "h:", "h:80", "a.b-c_d.", ""] {
+            assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Ok(()), "{host}");
+        }
     }
 }

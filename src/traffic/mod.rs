@@ -1,15 +1,18 @@
 //! What may this client ask of us, and which headers go on?
 //!
 //! Checks answer a [`Denial`], never a status: what a denial looks like on the wire is the proxy's. In their order:
-//! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), then who asks
-//! ([`client`]). Who that is, behind proxies, is told by [`proxy_header`] at the start of a connection and by
-//! [`caller`] in a request. What goes on is shaped by [`headers`]; everything else of a request is passed on as it came.
-//! What an answer says of its origin's cache is read by [`cache_status`].
+//! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), what ends its body
+//! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
+//! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
+//! [`headers`]; everything else of a request is passed on as it came. What an answer says of its origin's cache is read
+//! by [`cache_status`].
 
 pub mod cache_status;
 pub mod caller;
 pub mod client;
+pub mod framing;
 pub mod headers;
+pub mod hop;
 pub mod limits;
 mod networks;
 pub mod proxy_header;
@@ -37,6 +40,12 @@ pub enum Denial {
     /// A Host that names no host.
     #[error("the Host is malformed")]
     Host,
+    /// The end of the body is told twice, or a coding is used that is not undone.
+    #[error("the end of the body is not told once")]
+    Framing,
+    /// `Connection` names what no client may take out, or too much.
+    #[error("the Connection header names what it may not")]
+    Connection,
     /// The header has too many bytes.
     #[error("the header is too large")]
     HeaderBytes,

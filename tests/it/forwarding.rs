@@ -35,6 +35,30 @@ fn the_client_s_address_is_appended_and_the_rest_is_ours_to_say() {
     assert!(seen(&a, &gateway, &spoof, "forwarded").is_empty());
 }
 
+/// A client of HTTP/2 sends `:authority` and no Host, one of HTTP/1.0 may name the host in its target alone.
+#[test]
+fn the_host_asked_for_is_told_wherever_it_stood() {
+    let a = rig::origin("a");
+    let gateway = rig::gateway(POOL).listener("h2c: true").origins([&a]).start();
+    let told = |seen: &rig::Request| {
+        let lines = seen.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case("x-forwarded-host"));
+        lines.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    let ask = Ask::get("/h2").header("Host", "shop.example:81").header("X-Forwarded-Host", "evil.example");
+    assert_eq!(rig::h2c(gateway.address(), &[ask])[0].as_ref().unwrap().status, 200);
+    assert_eq!(told(&a.requests()[0]), ["shop.example:81"]);
+    a.forget();
+    let mut raw = rig::raw(gateway.address());
+    raw.send("GET http://Shop.example/1.0 HTTP/1.0\r\nX-Forwarded-Host: evil.example\r\n\r\n");
+    assert_eq!(raw.answer().status, 200);
+    assert_eq!(told(&a.requests()[0]), ["Shop.example"]);
+    a.forget();
+    let mut raw = rig::raw(gateway.address());
+    raw.send("GET /none HTTP/1.0\r\nX-Forwarded-Host: evil.example\r\n\r\n");
+    assert_eq!(raw.answer().status, 200);
+    assert!(told(&a.requests()[0]).is_empty());
+}
+
 #[test]
 fn a_route_can_set_or_leave_forwarding_headers() {
     let (a, gateway) = one(

@@ -168,3 +168,48 @@ fn other_formats_write_what_their_readers_know() {
         assert!(regex::Regex::new(pattern).unwrap().is_match(text.trim_end()), "{format}: {text}");
     }
 }
+
+/// Whether the client may send it again is decided by this.
+#[test]
+fn an_answer_says_whether_an_origin_may_have_seen_the_request() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    a.script([on("/reset").then(Step::End(Close::Rst)), on("/cut").then(Step::Hang)]);
+    b.door(Door::Refuse);
+    let text = "pools:\n  a: { balance: { key: \"{path}\" }, health: { probe: off }, timeouts: { connect: 200ms, read: 400ms }, origins: [ $a ] }\n  \
+                b: { balance: { key: \"{path}\" }, health: { probe: off }, origins: [ $b ] }\n\
+                routes: [ { match: { hosts: [t], path: { prefix: /b } }, pool: b }, { match: { hosts: [t] }, pool: a } ]\n";
+    let gateway = rig::gateway(text).process("threads", "1").origins([&a, &b]).start();
+    let mut raw = rig::raw(gateway.address());
+    let mut told = |target: &str, host: &str| {
+        let sent = raw.try_send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let answer = match sent.and_then(|()| raw.answer_to("GET")) {
+            Ok(answer) => answer,
+            Err(_closed) => {
+                raw = rig::raw(gateway.address());
+                raw.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+                raw.answer()
+            }
+        };
+        let details =
+            answer.header("proxy-status").unwrap_or_default().rsplit_once("; ").unwrap_or_default().1.to_owned();
+        (answer.status, details)
+    };
+    let (unsent, sent) = ("details=\"sent=0\"".to_owned(), "details=\"sent=1\"".to_owned());
+    assert_eq!(told("/b", "t"), (502, unsent.clone()));
+    assert_eq!(told("/reset", "t"), (502, sent.clone()));
+    assert_eq!(told("/cut", "t"), (504, sent));
+    assert_eq!(told("/x", "other"), (404, unsent.clone()));
+    // A connection to an origin takes a descriptor, and there is none left.
+    assert_eq!(told("/x", "other").0, 404);
+    let pid = gateway.pid().to_string();
+    let free = (0..).find(|n| std::fs::symlink_metadata(format!("/proc/{pid}/fd/{n}")).is_err()).unwrap();
+    let limit = std::process::Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={free}:")]).status();
+    assert!(limit.unwrap().success());
+    assert_eq!(told("/none/left", "t"), (503, unsent));
+    let line = gateway.logged("/none/left");
+    assert_eq!(
+        (&line["error"], &line["attempts"][0]["outcome"]),
+        (&"local_limit".into(), &"local_limit".into()),
+        "{line}"
+    );
+}

@@ -118,6 +118,47 @@ fn two_lengths_and_unknown_codings_are_refused() {
     assert_eq!(a.served(), 0);
 }
 
+/// Two readers may undo them in another order, or not at all; what the next one gets was never the client's.
+#[test]
+fn a_body_whose_end_is_told_twice_is_refused() {
+    let (a, gateway) = one();
+    for headers in [
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, chunked",
+        "Content-Length: 5\r\nContent-Length: 5",
+        "Content-Length: 5, 5",
+    ] {
+        let mut raw = rig::raw(gateway.address());
+        raw.send(format!("POST /x HTTP/1.1\r\nHost: t\r\n{headers}\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
+        let answer = raw.answer();
+        assert_ours(&answer, 400, "http_request_error");
+        assert!(answer.closes(), "{headers}");
+        raw.rest();
+    }
+    assert_eq!(a.seen().iter().map(|connection| connection.requests.len()).sum::<usize>(), 0);
+    assert!(gateway.await_log(5).iter().all(|line| line["attempts"].as_array().unwrap().is_empty()));
+}
+
+/// Refused before an origin is asked: it costs no connection to one, and is no attempt.
+#[test]
+fn connection_names_only_what_a_client_may_take_out() {
+    let (a, gateway) = one();
+    let mut raw = rig::raw(gateway.address());
+    let names = ["host", "X-Forwarded-For", "a,b,c,d,e,f,g,i,j,k", "a,b,c,d,e,f,g,i,j,k,l,m", "\"x\"", ":authority"];
+    for name in names {
+        raw.send(format!("GET /x HTTP/1.1\r\nHost: t\r\nConnection: {name}\r\n\r\n"));
+        let answer = raw.answer();
+        assert_ours(&answer, 400, "http_request_error");
+        assert!(answer.header("proxy-status").unwrap().ends_with("details=\"sent=0\""), "{answer:?}");
+    }
+    raw.send("GET /good HTTP/1.1\r\nHost: t\r\nConnection: a,b,c,d,e,f,g,h,i\r\n\r\n");
+    assert_eq!(raw.answer().status, 200);
+    let log = gateway.await_log(names.len() + 1);
+    assert!(log[..names.len()].iter().all(|line| line["attempts"].as_array().unwrap().is_empty()), "{log:?}");
+    assert_eq!((a.served(), gateway.metrics().sum("moorgate_attempts_total", &[]).round() as u64), (1, 1));
+}
+
 #[test]
 fn a_malformed_request_gets_our_own_400_and_a_line_in_the_log() {
     let (a, gateway) = one();
@@ -202,7 +243,9 @@ fn long_targets_get_414_and_large_headers_431() {
 #[test]
 fn a_request_names_one_host() {
     let (a, gateway) = one();
-    for headers in ["", "Host: a\r\nHost: b\r\n", "Host: a\r\nHost: a\r\n", "Host: a/b\r\n", "Host: a b\r\n"] {
+    let odd = ["a/b", "a b", "[::1", "h:8x", "h:80:80"].map(|host| format!("Host: {host}\r\n"));
+    let several = ["", "Host: a\r\nHost: b\r\n", "Host: a\r\nHost: a\r\n"].map(str::to_owned);
+    for headers in odd.iter().chain(&several) {
         let answer = ask(&gateway, format!("GET / HTTP/1.1\r\n{headers}\r\n"));
         assert_ours(&answer, 400, "http_request_error");
     }

@@ -47,7 +47,7 @@ pub(crate) use origin::{Origin, everywhere, neighbours, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw};
 pub(crate) use rules::{answer, on, text};
-pub(crate) use script::{Amount, Body, Close, Door, Framing, Rule, Step};
+pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
 pub(crate) use stream::{Framed, download, upload};
 pub(crate) use way::{Way, activated};
 
