@@ -29,6 +29,7 @@ use crate::snapshot::Upstream;
 use crate::template::Keyed;
 use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
+use crate::traffic::hop::asks_to_switch;
 
 /// Streams on one HTTP/2 connection to an origin at most.
 const STREAMS: usize = 100;
@@ -183,7 +184,11 @@ impl Gateway {
         ctx: &mut Ctx,
         now: Instant,
     ) -> Result<()> {
-        let interim = head.status.is_informational() && !reject::switches_protocol(head.status);
+        let switches = reject::switches_protocol(head.status);
+        if switches && !may_switch(session.req_header(), head.version) {
+            return Err(super::again::raise(Class::InvalidResponse));
+        }
+        let interim = head.status.is_informational() && !switches;
         let Some(running) = ctx.running.as_mut() else { return Ok(()) };
         if let Some(watch) = &running.watch {
             watch.heard(now);
@@ -206,12 +211,17 @@ impl Gateway {
         cached(&head.headers, ctx);
         self.unwanted(session, status, ctx, now)?;
         headers::towards_client(head);
-        if streams(&head.headers) || reject::switches_protocol(head.status) {
+        if streams(&head.headers) || switches {
             ctx.streams = true;
         }
         relax(ctx);
         Ok(())
     }
+}
+
+/// May the connection be given to another protocol? Both sides have to speak HTTP/1.1, and the client has to have asked.
+fn may_switch(request: &RequestHeader, origin: Version) -> bool {
+    origin == Version::HTTP_11 && asks_to_switch(request.version, &request.headers)
 }
 
 /// What the origin says of its own cache.
@@ -311,6 +321,11 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         host: asked.as_deref(),
         request_id: ctx.id.as_str(),
     };
+    if client.headers.contains_key(header::UPGRADE) && !asks_to_switch(client.version, &client.headers) {
+        // Pingora asks the origin for a switch by the one line, whatever `Connection` said.
+        out.remove_header(&header::CONNECTION);
+        out.remove_header(&header::UPGRADE);
+    }
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
     route.forwarding.towards_origin(out, &sender, host);
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
@@ -366,6 +381,8 @@ pub(super) fn request_body(
 
 /// The final header on its way to the client.
 pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) {
+    // Ours, whatever the origin's was (RFC 9110, section 2.5).
+    head.set_version(Version::HTTP_11);
     if head.status.is_informational() && !reject::switches_protocol(head.status) {
         return;
     }

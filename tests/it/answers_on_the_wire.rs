@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::rig::{self, Answer, Ask, Body, Framing, Gateway, Origin, Step, answer, on};
+use crate::rig::{self, Answer, Ask, Body, Close, Framing, Gateway, Origin, Step, answer, on};
 
 /// Short time-outs: an answer may be silent for 400 ms, a stream for 5 s.
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, \
@@ -209,6 +209,64 @@ fn a_tunnel_carries_bytes_both_ways_and_ends_with_its_ends() {
     drop(tunnel);
     rig::eventually("the origin's side is closed", || (a.counts().in_flight == 0).then_some(()));
     assert_eq!(gateway.logged("/ws")["status"], 101);
+}
+
+/// The client would wait for a protocol it does not know, and its connection would never be anybody's again.
+#[test]
+fn a_switch_that_nobody_asked_for_is_no_answer() {
+    let (a, gateway) = one();
+    let switch = |version: &str| {
+        let told =
+            format!("HTTP/{version} 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nraw");
+        Step::Send(told.into_bytes())
+    };
+    a.script([on("/old").then(switch("1.0")).then(Step::Hang), on("*").then(switch("1.1")).then(Step::Hang)]);
+    let both = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    let asked = [
+        "GET /plain HTTP/1.1\r\nHost: t\r\n\r\n".to_owned(),
+        "GET /half HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\n\r\n".to_owned(),
+        "GET /other HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n".to_owned(),
+        format!("GET /1.0 HTTP/1.0\r\nHost: t\r\n{both}\r\n"),
+        format!("GET /old HTTP/1.1\r\nHost: t\r\n{both}\r\n"),
+    ];
+    for (n, ask) in asked.iter().enumerate() {
+        let mut raw = rig::raw(gateway.address());
+        raw.send(ask);
+        let answer = raw.answer();
+        assert_eq!((answer.status, answer.closes()), (502, true), "{ask}: {answer:?}");
+        assert_eq!(
+            answer.header("proxy-status"),
+            Some("moorgate; error=http_protocol_error; details=\"sent=1\""),
+            "{answer:?}"
+        );
+        assert_eq!(raw.rest(), b"", "{ask}");
+        assert_eq!(gateway.await_log(n + 1)[n]["error"], "invalid_response", "{ask}");
+    }
+    let upgrades = |request: &rig::Request| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("upgrade"));
+    let told: Vec<bool> = a.requests().iter().map(upgrades).collect();
+    assert_eq!(told, [false, false, false, false, true], "what the origin was asked for");
+    for name in ["moorgate_in_flight", "moorgate_connections"] {
+        rig::eventually(name, || (gateway.metrics().sum(name, &[]) < 0.5).then_some(()));
+    }
+}
+
+#[test]
+fn an_origin_of_http_1_0_is_answered_for_in_1_1() {
+    let (a, gateway) = one();
+    let told = |rest: &str| Step::Send(format!("HTTP/1.0 200 OK\r\n{rest}").into_bytes());
+    let end = || Step::End(Close::Fin);
+    a.script([
+        on("/length").then(told("Content-Length: 2\r\n\r\nab")).then(end()),
+        on("/chunks").then(told("Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n")).then(end()),
+        on("/close").then(told("\r\nab")).then(end()),
+    ]);
+    let mut raw = rig::raw(gateway.address());
+    for target in ["/length", "/chunks", "/close", "/length"] {
+        raw.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let first = raw.peek_line();
+        assert_eq!(first, "HTTP/1.1 200 OK", "{target}");
+        assert_eq!(raw.answer().text(), "ab", "{target}");
+    }
 }
 
 #[test]

@@ -77,6 +77,18 @@ impl Raw {
         bytes
     }
 
+    /// The first line of the next answer, which stays to be read.
+    pub(crate) fn peek_line(&mut self) -> String {
+        loop {
+            let waiting = self.stream.buffer();
+            if let Some(end) = waiting.windows(2).position(|two| two == b"\r\n") {
+                return String::from_utf8_lossy(&waiting[..end]).into_owned();
+            }
+            assert!(waiting.is_empty(), "half a line: {}", waiting.escape_ascii());
+            assert!(!self.stream.fill_buf().unwrap().is_empty(), "the connection ended");
+        }
+    }
+
     /// One line, without its end.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
