@@ -214,8 +214,9 @@ impl AsyncRead for Connection {
         let Poll::Ready(filled) = this.poll_fill(cx, buf, room) else { return this.poll_patience(cx) };
         let n = filled?;
         this.reading.clear();
-        if n > 0 {
-            this.wire.note_received(buf.filled().get(before..).unwrap_or_default());
+        if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {
+            this.wire.set_fault(Fault::BadRequest);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         if this.wire.wants_body() {
             this.wire.set_awaits_body(false);

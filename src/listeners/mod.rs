@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::config::process::Listener;
-    use crate::proxy::wire::{Fault, Limits, Serving, Wire, tests::limits};
+    use crate::proxy::wire::{End, Fault, Limits, Serving, Wire, tests::limits};
 
     /// Longer than anything here takes.
     const SOON: Duration = Duration::from_secs(10);
@@ -132,7 +132,8 @@ mod tests {
             let wire = Wire::of(session).unwrap();
             ctx.0 = Some(wire.hook_ran());
             if !session.downstream_session.is_body_empty() {
-                wire.body_wanted();
+                let length = session.get_header("content-length").and_then(|n| n.to_str().ok()?.parse().ok());
+                assert!(wire.body_wanted(length.map_or(End::Chunked, End::Length)).is_some());
             }
             if wire.must_close() {
                 session.set_keepalive(None);

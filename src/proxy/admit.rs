@@ -12,7 +12,7 @@ use pingora_proxy::Session;
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::forward::streams;
 use super::request::{Host, in_target, with_facts};
-use super::wire::Wire;
+use super::wire::{End, Wire};
 use crate::resilience::Class;
 use crate::routing;
 use crate::snapshot::{Route, Snapshot};
@@ -97,10 +97,23 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
         ctx.body = if waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
         // Streams share a connection, which cannot tell whose body is late: the watchdog can.
         if let Some(wire) = ctx.wire.as_ref().filter(|wire| !wire.is_h2()) {
-            wire.body_wanted();
+            follow_body(session, wire)?;
         }
     }
     Ok(())
+}
+
+/// From now on the connection watches over the body: how fast it comes, and where it ends.
+fn follow_body(session: &mut Session, wire: &Wire) -> Result<(), Class> {
+    let headers = &session.req_header().headers;
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let end = length.map_or(End::Chunked, End::Length);
+    let followed = wire.body_wanted(end);
+    if end == End::Chunked && followed != Some(true) {
+        // What Pingora takes for the end need not be it: nothing behind it is read as a request.
+        session.set_keepalive(None);
+    }
+    followed.map(|_| ()).ok_or(Class::BadRequest)
 }
 
 fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {

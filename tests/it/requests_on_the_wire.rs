@@ -140,6 +140,72 @@ fn a_body_whose_end_is_told_twice_is_refused() {
     assert!(gateway.await_log(5).iter().all(|line| line["attempts"].as_array().unwrap().is_empty()));
 }
 
+/// What one reader takes for the end of a body is the middle of it for another: the rest would be a request of its own.
+#[test]
+fn chunks_without_a_size_and_trailers_without_a_name_end_the_connection() {
+    let (a, gateway) = one();
+    a.script([on("/p").then(Step::Read(rig::Amount::All)).answer(201)]);
+    let next = "GET /smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
+    let chunks = [
+        "5\r\nhello\r\n\r\n\r\n",
+        "\r\n\r\n",
+        ";x\r\n\r\n",
+        "5\r\nhello\r\n0\r\nGET /x HTTP/1.1\r\n\r\n",
+        "0\r\n\n",
+        "5\r\nhello\r\n0\r\nX: a\n\r\n",
+    ];
+    // with the header, behind it, and behind another body
+    for (chunks, way) in chunks.iter().flat_map(|chunks| (0..3).map(move |way| (chunks, way))) {
+        a.forget();
+        let head = "POST /p HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let before = "POST /p HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nok";
+        let mut raw = rig::raw(gateway.address());
+        match way {
+            0 => raw.send(format!("{head}{chunks}{next}")),
+            1 => {
+                raw.send(head);
+                a.await_requests("/p", 1);
+                raw.send(format!("{chunks}{next}"));
+            }
+            _ => {
+                raw.send(format!("{before}{head}{chunks}{next}"));
+                assert_eq!(raw.answer().status, 201);
+            }
+        }
+        assert_ours(&raw.answer(), 400, "http_request_error");
+        assert_eq!(raw.rest(), b"", "{chunks:?}, way {way}");
+        assert!(a.requests().iter().all(|request| !request.line.contains("smuggled")), "{:?}", a.requests());
+    }
+}
+
+#[test]
+fn requests_behind_bodies_of_all_kinds_are_answered_in_order() {
+    let (a, gateway) = one();
+    let chunked = "POST /c HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nX: y\r\n\r\n";
+    let counted = "POST /l HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabc";
+    let plain = "GET /g HTTP/1.1\r\nHost: t\r\n\r\n";
+    let all: Vec<&str> = [chunked, counted, plain, chunked, chunked, plain, counted, counted].repeat(3);
+    let bytes = all.concat();
+    for piece in [bytes.len(), 97, 13] {
+        a.forget();
+        let mut raw = rig::raw(gateway.address());
+        for bytes in bytes.as_bytes().chunks(piece) {
+            raw.send(bytes);
+        }
+        assert!((0..all.len()).all(|_| raw.answer().status == 200));
+        let seen: Vec<(String, u64)> = a.requests().into_iter().map(|r| (r.line, r.body_bytes)).collect();
+        let sent = all.iter().map(|request| {
+            let line = request.split_once("\r\n").unwrap().0.to_owned();
+            (line, if *request == plain { 0 } else { 3 })
+        });
+        assert_eq!(seen, sent.collect::<Vec<_>>(), "in pieces of {piece}");
+    }
+    let odd = format!("{counted}GET /a b HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut raw = rig::raw(gateway.address());
+    raw.send(odd);
+    assert_eq!((raw.answer().status, raw.answer().status), (200, 400), "behind a body the line is judged as it came");
+}
+
 /// Refused before an origin is asked: it costs no connection to one, and is no attempt.
 #[test]
 fn connection_names_only_what_a_client_may_take_out() {

@@ -6,6 +6,7 @@
 //! of its own); from then on the hooks do. A connection lives on one thread, so every atomic here is `Relaxed`: they
 //! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
 
+mod body;
 mod limits;
 mod turn;
 
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use pingora_proxy::Session;
 use tokio::time::Instant;
 
+pub use self::body::End;
 pub use self::limits::{Fault, Limits};
 use self::turn::Turn;
 use super::reject;
@@ -126,10 +128,11 @@ impl Wire {
         turn.received().filter(|head| !turn::plain_target(head)).map(|head| turn::first_line(head).to_vec())
     }
 
-    /// A body is to be read: `body_timeout` counts from now on.
-    pub fn body_wanted(&self) {
+    /// A body is to be read, up to `end`: `body_timeout` counts from now on. Whether it is followed there, so that
+    /// nothing else can be taken for its end; `None`: it is malformed.
+    pub fn body_wanted(&self, end: End) -> Option<bool> {
         self.body_wanted.store(true, Relaxed);
-        self.turn.lock().has_body();
+        self.turn.lock().has_body(end).ok()
     }
 
     /// The whole body has been read, or the connection became a tunnel: `body_timeout` no longer counts.
@@ -244,13 +247,11 @@ impl Wire {
         self.eaten.store(self.received.load(Relaxed), Relaxed);
     }
 
-    /// `bytes` are handed to Pingora.
-    pub fn note_received(&self, bytes: &[u8]) {
+    /// `bytes` are handed to Pingora; false when they make the body malformed, and are not to be.
+    #[must_use]
+    pub fn note_received(&self, bytes: &[u8]) -> bool {
         self.received.fetch_add(bytes.len() as u64, Relaxed);
-        if self.is_h2() {
-            return;
-        }
-        self.turn.lock().take(bytes, self.is_heard());
+        self.is_h2() || self.turn.lock().take(bytes, self.is_heard()).is_ok()
     }
 
     /// Other limits hold from now on (HTTP/2, which has no turns).
@@ -354,6 +355,10 @@ pub(crate) mod tests {
         Wire::new(PEER, PEER, Arc::new(home), limits())
     }
 
+    fn take(wire: &Wire, bytes: &[u8]) {
+        assert!(wire.note_received(bytes));
+    }
+
     fn serve(wire: &Arc<Wire>, header: usize, body: usize) {
         drop(wire.hook_ran());
         wire.request_finished(header, body);
@@ -363,7 +368,7 @@ pub(crate) mod tests {
     fn the_received_line_is_judged_and_not_the_escaped_one() {
         let wire = wire();
         wire.begin_turn(limits());
-        wire.note_received(b"GET /a b HTTP/1.1\r\n\r\n");
+        take(&wire, b"GET /a b HTTP/1.1\r\n\r\n");
         assert!(!wire.target_is_plain(b"GET /a%20b HTTP/1.1\r\n\r\n"));
         assert_eq!(wire.odd_line().as_deref(), Some(&b"GET /a b HTTP/1.1"[..]));
     }
@@ -372,7 +377,7 @@ pub(crate) mod tests {
     fn bytes_of_a_pipelined_request_are_the_first_of_the_next_turn() {
         let wire = wire();
         wire.begin_turn(limits());
-        wire.note_received(b"GET /a HTTP/1.1\r\n\r\nGET /b c HTTP/1.1\r\n\r\n");
+        take(&wire, b"GET /a HTTP/1.1\r\n\r\nGET /b c HTTP/1.1\r\n\r\n");
         serve(&wire, 19, 0);
         assert!(!wire.is_settled());
         wire.begin_turn(limits());
@@ -383,19 +388,29 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn behind_a_body_the_parsed_line_is_judged() {
+    fn behind_a_body_that_is_not_followed_the_parsed_line_is_judged() {
         let wire = wire();
         wire.begin_turn(limits());
-        wire.note_received(b"POST /a HTTP/1.1\r\n\r\n");
+        take(&wire, b"POST /a HTTP/1.1\r\n\r\n");
         let serving = wire.hook_ran();
-        wire.body_wanted();
-        wire.note_received(b"1234GET /b HTTP/1.1\r\n\r\n");
+        assert_eq!(wire.body_wanted(End::Length(9)), Some(true));
+        take(&wire, b"1234GET /b HTTP/1.1\r\n\r\n");
         wire.body_ended();
         wire.request_finished(20, 4);
         drop(serving);
         wire.begin_turn(limits());
         assert!(wire.target_is_plain(b"GET /b HTTP/1.1\r\n\r\n"));
         assert!(!wire.target_is_plain(b"GET /b#c HTTP/1.1\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_body_that_is_no_chunks_is_not_handed_on() {
+        let wire = wire();
+        wire.begin_turn(limits());
+        take(&wire, b"POST /a HTTP/1.1\r\n\r\n");
+        let _serving = wire.hook_ran();
+        assert_eq!(wire.body_wanted(End::Chunked), Some(true));
+        assert!(!wire.note_received(b"\r\n\r\nGET /b HTTP/1.1\r\n\r\n"));
     }
 
     #[test]
@@ -422,7 +437,7 @@ pub(crate) mod tests {
         let wire = wire();
         wire.begin_turn(limits());
         assert_eq!(wire.unheard(|u| u.fault), None, "nothing came");
-        wire.note_received(b"GET");
+        take(&wire, b"GET");
         assert_eq!(wire.unheard(|u| (u.fault, u.answer().is_some())), Some((Fault::Gone, false)));
         wire.set_fault(Fault::HeaderTimeout);
         let ids = [wire.unheard(|u| u.request_id), wire.unheard(|u| u.request_id)];

@@ -1,10 +1,12 @@
 //! One request of a connection, from its first byte on: how long, how large, and how it was really written.
 //!
 //! Pingora escapes a request line it would have to refuse, so what the client wrote is kept here until it is judged.
-//! Always: `received` is the request's own bytes or nothing; bytes whose owner is not known are never guessed at.
+//! Always: `received` is the request's own bytes or nothing; bytes whose owner is not known are never guessed at. A body
+//! is followed to its end, so that what comes behind it is known for the next request's.
 
 use tokio::time::Instant;
 
+use super::body::{Body, End, Malformed};
 use super::limits::{Fault, Limits};
 use crate::observe::RequestId;
 
@@ -15,15 +17,15 @@ const START: usize = 256;
 #[derive(Debug)]
 pub(super) struct Turn {
     limits: Limits,
-    /// Every byte of the request so far, and of what came along behind it, while `known`.
+    /// Every byte of the request but its body, and of what came along behind it, while `known`.
     head: Vec<u8>,
     known: bool,
     /// Bytes handed over before the first hook, kept or not.
     seen: usize,
     began: Option<Instant>,
-    /// How many bytes of `head` were the finished request's; nobody can tell behind a body.
+    /// How many bytes of `head` are the request's.
     used: Option<usize>,
-    body: bool,
+    body: Option<Body>,
     fault: Option<Fault>,
     id: Option<RequestId>,
 }
@@ -37,7 +39,7 @@ impl Turn {
             seen: 0,
             began: None,
             used: None,
-            body: false,
+            body: None,
             fault: None,
             id: None,
         }
@@ -45,7 +47,8 @@ impl Turn {
 
     /// The next request may begin; `settled`: nothing of it came yet.
     pub(super) fn begin(&mut self, limits: Limits, settled: bool) {
-        let used = self.used.take().filter(|used| self.known && !self.body && *used <= self.head.len());
+        let whole = self.body.take().is_none_or(|body| body.is_done());
+        let used = self.used.take().filter(|used| self.known && whole && *used <= self.head.len());
         self.known = settled || used.is_some();
         match used {
             Some(used) if !settled => drop(self.head.drain(..used)),
@@ -54,18 +57,23 @@ impl Turn {
         self.limits = limits;
         self.seen = self.head.len();
         self.began = (!self.head.is_empty()).then(Instant::now);
-        self.body = false;
         self.fault = None;
         self.id = None;
     }
 
     /// `bytes` came; `heard`: the header was complete before.
-    pub(super) fn take(&mut self, bytes: &[u8], heard: bool) {
+    pub(super) fn take(&mut self, bytes: &[u8], heard: bool) -> Result<(), Malformed> {
         self.began.get_or_insert_with(Instant::now);
+        let mut bytes = bytes;
         if !heard {
             self.seen += bytes.len();
-        } else if self.body || bytes.len() > 1 {
-            // a body or a tunnel; only the one byte Pingora looks ahead belongs to a next request
+        } else if let (Some(body), true) = (&mut self.body, self.known) {
+            let own = body.read(bytes)?;
+            bytes = bytes.get(own..).unwrap_or_default();
+            // so much of a next request is none Pingora reads ahead: it is a tunnel
+            self.known = self.head.len() + bytes.len() <= self.used.unwrap_or(0) + self.limits.header_bytes;
+        } else if bytes.len() > 1 {
+            // a tunnel; only the one byte Pingora looks ahead belongs to a next request
             self.known = false;
         }
         if self.known {
@@ -73,16 +81,27 @@ impl Turn {
         } else {
             self.head = Vec::new();
         }
+        Ok(())
     }
 
-    /// The request has a body.
-    pub(super) fn has_body(&mut self) {
-        self.body = true;
+    /// The header is complete and a body follows, which ends at `end`. Whether it can be followed: not when nobody
+    /// knows where the header began.
+    pub(super) fn has_body(&mut self, end: End) -> Result<bool, Malformed> {
+        let Some(header) = self.received().and_then(header_end) else {
+            self.known = false;
+            return Ok(false);
+        };
+        let mut body = Body::new(end);
+        let own = body.read(self.head.get(header..).unwrap_or_default())?;
+        self.head.drain(header..header + own);
+        self.used = Some(header);
+        self.body = Some(body);
+        Ok(true)
     }
 
     /// The request is over and was `used` bytes long, if it had no body.
     pub(super) fn end(&mut self, used: usize) {
-        self.used = Some(used);
+        self.used.get_or_insert(used);
     }
 
     /// Gives the memory of a request that is over back.
@@ -146,6 +165,19 @@ impl Turn {
     }
 }
 
+/// Where the header that `head` begins with is over: behind its empty line.
+fn header_end(head: &[u8]) -> Option<usize> {
+    let mut line = head.iter().position(|b| !matches!(b, b'\r' | b'\n'))?;
+    loop {
+        line += memchr::memchr(b'\n', head.get(line..)?)? + 1;
+        match head.get(line..)? {
+            [b'\n', ..] => return Some(line + 1),
+            [b'\r', b'\n', ..] => return Some(line + 2),
+            _ => {}
+        }
+    }
+}
+
 /// The request line in `head`, without its end.
 pub(super) fn first_line(head: &[u8]) -> &[u8] {
     let start = head.iter().position(|b| !matches!(b, b'\r' | b'\n')).unwrap_or(head.len());
@@ -191,7 +223,7 @@ mod tests {
     fn turn(head: &[u8]) -> Turn {
         let mut turn = Turn::new(limits());
         turn.begin(limits(), true);
-        turn.take(head, false);
+        turn.take(head, false).unwrap();
         turn
     }
 
@@ -215,18 +247,51 @@ mod tests {
     #[test]
     fn a_tunnel_is_not_remembered() {
         let mut turn = turn(b"GET / HTTP/1.1\r\n\r\n");
-        turn.take(&[b'x'; 4096], true);
+        turn.take(&[b'x'; 4096], true).unwrap();
         assert_eq!(turn.received(), None);
         assert_eq!(turn.head.capacity(), 0);
+        let mut behind_a_body = super::tests::turn(b"GET / HTTP/1.1\r\n\r\nhello");
+        behind_a_body.has_body(End::Length(5)).unwrap();
+        for _ in 0..17 {
+            behind_a_body.take(&[b'x'; 4096], true).unwrap();
+        }
+        assert_eq!((behind_a_body.received(), behind_a_body.head.capacity()), (None, 0));
     }
 
     #[test]
-    fn behind_a_body_nothing_is_guessed() {
-        let mut turn = turn(b"POST / HTTP/1.1\r\n\r\n3\r\na b\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n");
-        turn.has_body();
+    fn what_stands_behind_a_body_is_the_next_request_s() {
+        let chunked = "POST / HTTP/1.1\r\nA: b\n\n3\r\na b\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n";
+        let counted = "\r\nPOST / HTTP/1.1\r\n\r\na bGET /b HTTP/1.1\r\n\r\n";
+        for (bytes, end) in [(chunked, End::Chunked), (counted, End::Length(3))] {
+            for cut in header_end(bytes.as_bytes()).unwrap()..bytes.len() {
+                let (first, second) = bytes.as_bytes().split_at(cut);
+                let mut turn = turn(first);
+                assert_eq!(turn.has_body(end), Ok(true));
+                turn.take(second, true).unwrap();
+                turn.end(1);
+                turn.begin(limits(), false);
+                assert_eq!(turn.received(), Some(&b"GET /b HTTP/1.1\r\n\r\n"[..]), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_no_chunks_is_found_out_wherever_it_came() {
+        let head = b"POST / HTTP/1.1\r\n\r\n";
+        assert_eq!(turn(&[&head[..], b"\r\n\r\nGET"].concat()).has_body(End::Chunked), Err(Malformed));
+        let mut turn = turn(head);
+        assert_eq!(turn.has_body(End::Chunked), Ok(true));
+        assert_eq!(turn.take(b"1\r\na\r\n;", true), Err(Malformed));
+    }
+
+    #[test]
+    fn behind_a_body_that_was_not_read_nothing_is_guessed() {
+        let mut turn = turn(b"POST / HTTP/1.1\r\n\r\n3\r\na b");
+        turn.has_body(End::Chunked).unwrap();
         turn.end(19 + 3);
         turn.begin(limits(), false);
         assert_eq!(turn.received(), None);
+        assert_eq!(turn.has_body(End::Chunked), Ok(false), "where its header began is not known");
         assert_eq!(turn.room(), limits().header_bytes);
     }
 }
