@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use super::alarm::Alarm;
 use super::outbox::Outbox;
 use crate::proxy::wire::{Fault, Wire};
+use crate::traffic::respell::may_be_odd;
 
 /// A slow body is one that takes `body_timeout` for so many bytes.
 const BODY_STEP: usize = 16 * 1024;
@@ -36,8 +37,12 @@ pub(crate) struct Connection {
     wire: Arc<Wire>,
     socket_digest: Arc<SocketDigest>,
     proxy_digest: Arc<ProxyDigest>,
-    /// Bytes read before it was known which protocol they are.
+    /// Bytes read before it was known which protocol they are, or a head that was kept back.
     ahead: Vec<u8>,
+    /// The start of a head that may have to be respelt, until it is whole.
+    kept: Vec<u8>,
+    /// What is ahead was kept back before.
+    respelt: bool,
     outbox: Outbox,
     reading: Alarm,
     writing: Alarm,
@@ -89,6 +94,8 @@ impl Connection {
             socket_digest,
             proxy_digest,
             ahead,
+            kept: Vec::new(),
+            respelt: false,
             outbox: Outbox::default(),
             reading: Alarm::default(),
             writing: Alarm::default(),
@@ -141,6 +148,35 @@ impl Connection {
                 Err(e) => return Poll::Ready(Err(e)),
             }
         }
+    }
+
+    /// Reads what Pingora gets to see. A head that may be odd is kept back until it is whole, and respelt.
+    fn poll_next(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>, room: usize) -> Poll<io::Result<usize>> {
+        let before = buf.filled().len();
+        loop {
+            let n = ready!(self.poll_fill(cx, buf, room.saturating_sub(self.kept.len())))?;
+            if !self.wire.expects_head() {
+                self.respelt = false;
+                return Poll::Ready(Ok(n));
+            }
+            let came = buf.filled().get(before..).unwrap_or_default();
+            if self.respelt || self.kept.is_empty() && (n == 0 || !may_be_odd(came)) {
+                return Poll::Ready(Ok(n));
+            }
+            self.kept.extend_from_slice(came);
+            buf.set_filled(before);
+            let given_up = n == 0 || self.kept.len() >= room;
+            if let Some(head) = self.wire.respell(&self.kept).or_else(|| given_up.then(|| self.kept.clone())) {
+                self.ahead = head;
+                self.kept = Vec::new();
+                self.respelt = true;
+            }
+        }
+    }
+
+    /// What was kept back is a broken request's: it is told of like any other.
+    fn tell_kept(&mut self) {
+        let _ = self.wire.note_received(&std::mem::take(&mut self.kept));
     }
 
     /// Nothing to read: how long may that last?
@@ -211,8 +247,18 @@ impl AsyncRead for Connection {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         let before = buf.filled().len();
-        let Poll::Ready(filled) = this.poll_fill(cx, buf, room) else { return this.poll_patience(cx) };
-        let n = filled?;
+        let n = match this.poll_next(cx, buf, room) {
+            Poll::Ready(Ok(n)) => n,
+            Poll::Ready(Err(error)) => {
+                this.tell_kept();
+                return Poll::Ready(Err(error));
+            }
+            Poll::Pending => {
+                let gone = ready!(this.poll_patience(cx));
+                this.tell_kept();
+                return Poll::Ready(gone);
+            }
+        };
         this.reading.clear();
         if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {
             this.wire.set_fault(Fault::BadRequest);

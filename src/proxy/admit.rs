@@ -10,15 +10,15 @@ use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
-use super::forward::streams;
-use super::request::{Host, in_target, with_facts};
+use super::request::{Host, asks_to_switch, in_target, streams, with_facts};
 use super::wire::{End, Wire};
+use crate::pool::Protocol;
 use crate::resilience::Class;
 use crate::routing;
-use crate::snapshot::{Route, Snapshot};
+use crate::snapshot::{Route, Snapshot, Upstream};
 use crate::template::path;
 use crate::traffic::framing::check_framing;
-use crate::traffic::hop::{asks_to_switch, check_connection};
+use crate::traffic::hop::check_connection;
 use crate::traffic::limits::{Size, check_host};
 use crate::traffic::{Denial, Limits, Target};
 
@@ -30,6 +30,10 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
     ctx.host = Host::of(session.req_header());
     let Some(wire) = Wire::of(session) else { return };
     ctx.serving = Some(wire.hook_ran());
+    if let Some(target) = wire.own_target() {
+        // Its own bytes go on; what Pingora parsed was spelt alike but for them, so that it cannot fail.
+        let _ = session.req_header_mut().set_raw_path(&target);
+    }
     if let Some(first_byte) = wire.began() {
         ctx.began = first_byte;
     }
@@ -93,6 +97,9 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }
+    if !request.raw_path_is_utf8() && ctx.target().is_some_and(|(_, pool)| takes_utf8(pool)) {
+        return Err(Class::BadRequest);
+    }
     if !session.as_downstream_mut().is_body_empty() {
         ctx.body = if waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
         // Streams share a connection, which cannot tell whose body is late: the watchdog can.
@@ -101,6 +108,11 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
         }
     }
     Ok(())
+}
+
+/// Over HTTP/2 a target reaches an origin as UTF-8 or not at all: Pingora would refuse it once a connection is held.
+fn takes_utf8(upstream: &Upstream) -> bool {
+    upstream.pool.settings().protocol == Protocol::H2c
 }
 
 /// From now on the connection watches over the body: how fast it comes, and where it ends.
@@ -161,7 +173,7 @@ fn waits_for_continue(request: &RequestHeader) -> bool {
 
 /// Does the request ask for something that is silent for long by nature? The answer's type has the last word.
 fn asks_for_stream(request: &RequestHeader) -> bool {
-    asks_to_switch(request.version, &request.headers)
+    asks_to_switch(request)
         || streams(&request.headers)
         || request.headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
 }

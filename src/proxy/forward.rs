@@ -18,7 +18,9 @@ use pingora_proxy::Session;
 use smallvec::SmallVec;
 
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
-use super::request::{SCHEME, authority, host_line, origin_form, with_facts};
+use super::request::{
+    SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
+};
 use super::{Gateway, reject};
 use crate::balance;
 use crate::health::Endpoint;
@@ -29,7 +31,6 @@ use crate::snapshot::Upstream;
 use crate::template::Keyed;
 use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
-use crate::traffic::hop::asks_to_switch;
 
 /// Streams on one HTTP/2 connection to an origin at most.
 const STREAMS: usize = 100;
@@ -185,7 +186,7 @@ impl Gateway {
         now: Instant,
     ) -> Result<()> {
         let switches = reject::switches_protocol(head.status);
-        if switches && !may_switch(session.req_header(), head.version) {
+        if switches && !(head.version == Version::HTTP_11 && asks_to_switch(session.req_header())) {
             return Err(super::again::raise(Class::InvalidResponse));
         }
         let interim = head.status.is_informational() && !switches;
@@ -217,11 +218,6 @@ impl Gateway {
         relax(ctx);
         Ok(())
     }
-}
-
-/// May the connection be given to another protocol? Both sides have to speak HTTP/1.1, and the client has to have asked.
-fn may_switch(request: &RequestHeader, origin: Version) -> bool {
-    origin == Version::HTTP_11 && asks_to_switch(request.version, &request.headers)
 }
 
 /// What the origin says of its own cache.
@@ -321,11 +317,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         host: asked.as_deref(),
         request_id: ctx.id.as_str(),
     };
-    if client.headers.contains_key(header::UPGRADE) && !asks_to_switch(client.version, &client.headers) {
-        // Pingora asks the origin for a switch by the one line, whatever `Connection` said.
-        out.remove_header(&header::CONNECTION);
-        out.remove_header(&header::UPGRADE);
-    }
+    ask_for_no_other_switch(client, out);
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
     route.forwarding.towards_origin(out, &sender, host);
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
@@ -405,13 +397,6 @@ pub(super) fn response_body(ctx: &mut Ctx, end: bool, now: Instant) {
     }
 }
 
-/// May this answer be silent for long? Server-sent events and gRPC.
-pub(super) fn streams(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    let starts = |with: &[u8]| kind.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
-    starts(b"text/event-stream") || starts(b"application/grpc")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,19 +410,5 @@ mod tests {
         assert_eq!(connections.count(7, true), 3);
         assert_eq!(connections.count(7, false), 1);
         assert_eq!(connections.count(-1, false), 0);
-    }
-
-    #[test]
-    fn events_and_grpc_stream_whatever_their_letter_case_and_parameters() {
-        let check = |kind: &str, expected| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-            assert_eq!(streams(&headers), expected, "{kind}");
-        };
-        check("text/event-stream; charset=utf-8", true);
-        check("Text/Event-Stream", true);
-        check("application/grpc+proto", true);
-        check("text/plain", false);
-        check("text/event", false);
     }
 }

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use pingora_http::RequestHeader;
 
 use super::ctx::Ctx;
 use crate::template::{Facts, host};
-use crate::traffic::Target;
+use crate::traffic::{Target, hop};
 
 /// The host a request is for, in both its spellings.
 #[derive(Debug, Default)]
@@ -75,6 +75,26 @@ pub(super) fn in_target(request: &RequestHeader) -> Option<&str> {
     }
 }
 
+/// Does the client ask for the one other protocol that a connection is given to?
+pub(super) fn asks_to_switch(request: &RequestHeader) -> bool {
+    hop::asks_to_switch(request.version, &request.headers)
+}
+
+/// Pingora asks the origin for a switch by `Upgrade` alone, whatever `Connection` said.
+pub(super) fn ask_for_no_other_switch(client: &RequestHeader, out: &mut RequestHeader) {
+    if client.headers.contains_key(header::UPGRADE) && !asks_to_switch(client) {
+        out.remove_header(&header::CONNECTION);
+        out.remove_header(&header::UPGRADE);
+    }
+}
+
+/// May this answer be silent for long? Server-sent events and gRPC.
+pub(super) fn streams(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let starts = |with: &[u8]| kind.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    starts(b"text/event-stream") || starts(b"application/grpc")
+}
+
 /// The target in origin form, the bytes as received.
 pub(super) fn origin_form(request: &RequestHeader) -> Cow<'_, [u8]> {
     target(request, Target::origin_form)
@@ -105,5 +125,19 @@ mod tests {
         request.insert_header(header::HOST, "two:80").unwrap();
         assert_eq!((authority(&request), host_line(&request).unwrap().to_str().unwrap()), ("two:80", "two:80"));
         assert_eq!(host_line(&absolute).unwrap().to_str().unwrap(), "One:80");
+    }
+
+    #[test]
+    fn events_and_grpc_stream_whatever_their_letter_case_and_parameters() {
+        let check = |kind: &str, expected| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+            assert_eq!(streams(&headers), expected, "{kind}");
+        };
+        check("text/event-stream; charset=utf-8", true);
+        check("Text/Event-Stream", true);
+        check("application/grpc+proto", true);
+        check("text/plain", false);
+        check("text/event", false);
     }
 }

@@ -1,6 +1,7 @@
 //! What may this client ask of us, and which headers go on?
 //!
-//! Checks answer a [`Denial`], never a status: what a denial looks like on the wire is the proxy's. In their order:
+//! A head that Pingora would refuse for its spelling alone is respelt before ([`respell`]). Checks answer a [`Denial`],
+//! never a status: what a denial looks like on the wire is the proxy's. In their order:
 //! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), what ends its body
 //! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
 //! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
@@ -16,6 +17,7 @@ pub mod hop;
 pub mod limits;
 mod networks;
 pub mod proxy_header;
+pub mod respell;
 pub mod target;
 
 pub use cache_status::{CacheStatus, Cached};

@@ -340,6 +340,64 @@ fn an_absolute_target_reaches_the_origin_in_origin_form() {
     }
 }
 
+/// The same host in another spelling is no other host; the target has the last word (RFC 9112, section 3.2.2).
+#[test]
+fn k1_an_absolute_target_may_spell_its_host_otherwise() {
+    let (a, gateway) = one();
+    for (target, host, seen) in [
+        ("http://Shop.example/x", "shop.example", "Shop.example"),
+        ("http://shop.example:80/x", "SHOP.example", "shop.example:80"),
+        ("http://shop.example/x", "shop.example.:80", "shop.example"),
+    ] {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n\r\n");
+        for piece in [bytes.len(), 7, 1] {
+            a.forget();
+            let mut raw = rig::raw(gateway.address());
+            for bytes in bytes.as_bytes().chunks(piece) {
+                raw.send(bytes);
+            }
+            assert_eq!(raw.answer().status, 200, "{bytes}");
+            let request = &a.requests()[0];
+            let hosts: Vec<&str> = request
+                .headers
+                .iter()
+                .filter(|(n, _)| n.eq_ignore_ascii_case("host"))
+                .map(|(_, v)| v.as_str())
+                .collect();
+            assert_eq!((request.line.as_str(), hosts), ("GET /x HTTP/1.1", vec![seen]));
+            raw.send("GET /next HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(raw.answer().status, 200);
+        }
+    }
+    for (target, host) in
+        [("http://a/", "b"), ("http://a:81/", "a"), ("http://a/", "a\r\nHost: a"), ("http://u@a/", "a")]
+    {
+        assert_ours(
+            &ask(&gateway, format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")),
+            400,
+            "http_request_error",
+        );
+    }
+    assert_eq!(gateway.logged("/x")["host"], "shop.example");
+}
+
+#[test]
+fn a_target_of_old_bytes_is_served_like_any_other() {
+    let a = rig::origin("a");
+    let text = format!("{POOL}routes: [ {{ name: caf, match: {{ path: {{ prefix: /caf%E9 }} }}, pool: p }} ]\n");
+    let gateway = rig::gateway(&text).origins([&a]).start();
+    let mut raw = rig::raw(gateway.address());
+    for piece in [b"GET /caf".as_slice(), b"\xe9/\xff HTTP/1.1\r\nHo", b"st: t\r\n\r\n"] {
+        raw.send(piece);
+    }
+    assert_eq!(raw.answer().status, 200);
+    assert_eq!(a.requests()[0].line, "GET /caf\u{e9}/\u{ff} HTTP/1.1");
+    raw.send(b"GET /caf\xe9 x HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_ours(&raw.answer(), 400, "http_request_error");
+    let log = gateway.await_log(2);
+    assert_eq!((&log[0]["status"], &log[1]["status"]), (&200.into(), &400.into()), "{log:?}");
+}
+
 #[test]
 fn k1_an_absolute_target_names_the_host_where_no_header_does() {
     let (a, gateway) = one();
@@ -355,7 +413,7 @@ fn k1_an_absolute_target_names_the_host_where_no_header_does() {
 #[test]
 fn the_origin_sees_the_client_s_target_byte_for_byte() {
     let (a, gateway) = one();
-    let targets: [&[u8]; 13] = [
+    let targets: [&[u8]; 16] = [
         b"/",
         b"//",
         b"/?",
@@ -364,6 +422,9 @@ fn the_origin_sees_the_client_s_target_byte_for_byte() {
         b"/%41%2e%7e",
         b"/%zz%",
         b"/\xc3\xa9",
+        b"/caf\xe9",
+        b"/\xc3\xa9/\xff?\xe9=%e9",
+        b"/?\x80\xfe",
         b"/a\"b",
         b"/a|b\\c^{}",
         b"/a;b=1,c?x=%2F%2f&y=[1]&&=",

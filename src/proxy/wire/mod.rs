@@ -24,7 +24,9 @@ pub use self::body::End;
 pub use self::limits::{Fault, Limits};
 use self::turn::Turn;
 use super::reject;
+use super::request::SCHEME;
 use crate::observe::RequestId;
+use crate::traffic::respell::respell;
 
 /// What all connections of one listener share.
 #[derive(Debug)]
@@ -120,6 +122,11 @@ impl Wire {
     /// a body), and always for HTTP/2.
     pub fn target_is_plain(&self, parsed: &[u8]) -> bool {
         self.turn.lock().received().map_or_else(|| turn::plain_target(parsed), turn::plain_target)
+    }
+
+    /// The target as the client sent it, where Pingora was given another spelling.
+    pub fn own_target(&self) -> Option<Vec<u8>> {
+        self.turn.lock().own_target()
     }
 
     /// The request line as received, where it differs from what Pingora made of it.
@@ -252,6 +259,25 @@ impl Wire {
     pub fn note_received(&self, bytes: &[u8]) -> bool {
         self.received.fetch_add(bytes.len() as u64, Relaxed);
         self.is_h2() || self.turn.lock().take(bytes, self.is_heard()).is_ok()
+    }
+
+    /// Whether the next bytes are the first of a head.
+    pub fn expects_head(&self) -> bool {
+        !self.is_heard() && self.turn.lock().is_fresh()
+    }
+
+    /// `head`, of which nothing was handed over, and what is to be handed over in its place; `None`: more has to come
+    /// first. Its deadline runs from now on.
+    pub fn respell(&self, head: &[u8]) -> Option<Vec<u8>> {
+        let mut turn = self.turn.lock();
+        turn.keep_back();
+        let end = turn::header_end(head)?;
+        let (head, behind) = head.split_at(end);
+        let respelt = respell(head, SCHEME);
+        if let Some(target) = respelt.as_ref().and_then(|respelt| respelt.target.clone()) {
+            turn.respelt(target);
+        }
+        Some([respelt.as_ref().map_or(head, |respelt| &respelt.head), behind].concat())
     }
 
     /// Other limits hold from now on (HTTP/2, which has no turns).

@@ -26,6 +26,10 @@ pub(super) struct Turn {
     /// How many bytes of `head` are the request's.
     used: Option<usize>,
     body: Option<Body>,
+    /// It began on a connection of which nothing was left.
+    fresh: bool,
+    /// The target as it came, where Pingora was given another spelling.
+    target: Option<Vec<u8>>,
     fault: Option<Fault>,
     id: Option<RequestId>,
 }
@@ -40,6 +44,8 @@ impl Turn {
             began: None,
             used: None,
             body: None,
+            fresh: true,
+            target: None,
             fault: None,
             id: None,
         }
@@ -57,8 +63,30 @@ impl Turn {
         self.limits = limits;
         self.seen = self.head.len();
         self.began = (!self.head.is_empty()).then(Instant::now);
+        self.fresh = settled;
+        self.target = None;
         self.fault = None;
         self.id = None;
+    }
+
+    /// The first bytes came and are kept back until the head is whole: its deadline runs.
+    pub(super) fn keep_back(&mut self) {
+        self.began.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether nothing of the request was handed over.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh && self.seen == 0
+    }
+
+    /// What is handed over has another target than `target`, which came.
+    pub(super) fn respelt(&mut self, target: Vec<u8>) {
+        self.target = Some(target);
+    }
+
+    /// The target as it came, if Pingora has another.
+    pub(super) fn own_target(&mut self) -> Option<Vec<u8>> {
+        self.target.take()
     }
 
     /// `bytes` came; `heard`: the header was complete before.
@@ -166,7 +194,7 @@ impl Turn {
 }
 
 /// Where the header that `head` begins with is over: behind its empty line.
-fn header_end(head: &[u8]) -> Option<usize> {
+pub(super) fn header_end(head: &[u8]) -> Option<usize> {
     let mut line = head.iter().position(|b| !matches!(b, b'\r' | b'\n'))?;
     loop {
         line += memchr::memchr(b'\n', head.get(line..)?)? + 1;
