@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Longer ago, or later, is taken for this: more than any rule remembers, and far from the end of any clock.
 const LONGEST: Duration = Duration::from_secs(400 * 24 * 3600);
 
-/// How long ago something was, in microseconds; below zero: it is to come.
+/// How long ago something was, in nanoseconds, so that nothing shrinks by being told; below zero: it is to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Age(i64);
@@ -19,8 +19,8 @@ impl Age {
     /// Of something at this instant, seen from `now`.
     pub fn of(at: Instant, now: Instant) -> Self {
         match now.checked_duration_since(at) {
-            Some(past) => Self(micros(past)),
-            None => Self(-micros(at.saturating_duration_since(now))),
+            Some(past) => Self(nanos(past)),
+            None => Self(-nanos(at.saturating_duration_since(now))),
         }
     }
 
@@ -32,29 +32,29 @@ impl Age {
     }
 }
 
-fn micros(length: Duration) -> i64 {
-    i64::try_from(length.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
+fn nanos(length: Duration) -> i64 {
+    i64::try_from(length.min(LONGEST).as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn bounded(micros: u64) -> Duration {
-    Duration::from_micros(micros).min(LONGEST)
+fn bounded(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos).min(LONGEST)
 }
 
-/// How a duration is handed over: in microseconds.
+/// How a duration is handed over: in nanoseconds.
 pub mod length {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// As a number of microseconds.
+    /// As a number of nanoseconds.
     ///
     /// # Errors
     /// Those of the serializer.
     pub fn serialize<S: Serializer>(length: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        super::micros(*length).serialize(to)
+        super::nanos(*length).serialize(to)
     }
 
-    /// From a number of microseconds.
+    /// From a number of nanoseconds.
     ///
     /// # Errors
     /// It is no such number.
@@ -72,19 +72,19 @@ mod properties {
 
     proptest! {
         #[test]
-        fn an_instant_is_as_far_away_on_another_clock(micros in -1_000_000_000_000_i64..1_000_000_000_000) {
+        fn an_instant_is_as_far_away_on_another_clock(nanos in -1_000_000_000_000_000_i64..1_000_000_000_000_000) {
             let (one, other) = (Instant::now(), Instant::now() + Duration::from_secs(12_345));
-            let age = Age(micros);
+            let age = Age(nanos);
             prop_assert_eq!(Age::of(age.at(one), one), age);
             prop_assert_eq!(Age::of(age.at(other), other), age);
         }
 
         #[test]
-        fn no_number_is_too_great_for_the_clock(micros in any::<i64>(), length in any::<u64>()) {
+        fn no_number_is_too_great_for_the_clock(nanos in any::<i64>(), length in any::<u64>()) {
             let now = Instant::now();
-            let at = Age(micros).at(now);
-            prop_assert_eq!(at < now, micros > 0);
-            prop_assert_eq!(at > now, micros < 0);
+            let at = Age(nanos).at(now);
+            prop_assert_eq!(at < now, nanos > 0);
+            prop_assert_eq!(at > now, nanos < 0);
             prop_assert!(now + bounded(length) >= now && now.checked_sub(bounded(length)).is_some());
         }
     }

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::run::now;
 use crate::admin::Admin;
 use crate::lifecycle::handoff::give::{Estate, Handover, Order, listeners};
 use crate::lifecycle::handoff::message::{Given, Offer};
 use crate::lifecycle::handoff::take::lives;
 use crate::lifecycle::handoff::upgrades::Launch;
 use crate::lifecycle::signals::Leaving;
-use crate::lifecycle::{Ledger, Manager, ReloadOutcome, Reloads, Succession, Wish};
+use crate::lifecycle::{Ledger, Manager, ReloadOutcome, Reloads, Succession, Teller, Wish};
 use crate::listeners::Drain;
 use crate::observe::Metrics;
 use crate::snapshot::Store;
@@ -48,12 +49,14 @@ impl Holdings {
     pub(super) fn estate(self) -> Estate {
         let told = self.leaving.told();
         let (succession, doors, admin) = (self.succession.clone(), self.drain.doors().clone(), self.admin.clone());
+        let teller = Arc::new(Teller::new(self.store.clone(), self.ledger.clone(), self.metrics.clone()));
+        let learning = teller.clone();
         let this = Arc::new(self);
         let obeying = this.clone();
         Estate {
             offer: Box::new(move || this.offer()),
-            learned: Box::new(Vec::new),
-            counted: Box::new(Vec::new),
+            learned: Box::new(move || learning.learned(now())),
+            counted: Box::new(move || teller.since()),
             rests: Box::new(move || doors.rest() && admin.lock().as_ref().is_none_or(Admin::rests)),
             told: Box::new(move || *told.borrow()),
             quiet: Box::new(move || succession.quiet()),

@@ -191,8 +191,12 @@ impl Start {
     }
 
     fn in_place_of(self, takeover: &mut Takeover) -> anyhow::Result<Self> {
+        let learned = takeover.learned().context("this version cannot go on from what the running process knows")?;
+        let compile = |config: &Config| {
+            let config = Config { process: self.process.clone(), ..config.clone() };
+            learned.compile(&config, &self.metrics, now())
+        };
         let offer = &mut takeover.heir().offer;
-        let compile = |config: &Config| Snapshot::compile(config, None, &self.metrics, self.started);
         let (loaded, compiled) = config::parse_with("the running configuration", &offer.text, compile)
             .context("this version cannot serve the running configuration")?;
         let snapshot = compiled.read_from(&loaded).numbered(offer.config_version);
@@ -200,6 +204,7 @@ impl Start {
         let (texts, refused) = (take(&mut offer.texts), take(&mut offer.refused));
         let ledger = Arc::new(Ledger::resumed(&snapshot, texts, refused, SystemTime::now()));
         self.metrics.is_generation(offer.generation + 1);
+        takeover.goes_on_from(learned);
         Ok(Self { store: Arc::new(Store::new(snapshot)), ledger, ..self })
     }
 

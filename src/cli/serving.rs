@@ -18,7 +18,7 @@ use tokio::sync::watch as switch;
 
 use super::estate::{self, Holdings};
 use super::run::{Start, now};
-use super::takeover::{Sockets, Successor, Takeover};
+use super::takeover::{Heritage, Sockets, Successor, Takeover};
 use crate::admin::{self, Admin, Inherited, UpgradeStatus};
 use crate::config;
 use crate::config::process::{self, Process};
@@ -103,7 +103,8 @@ impl Start {
         announce(places);
         if let Some(takeover) = self.takeover.take() {
             let has_file = self.texts.file.is_some();
-            common.take_over(takeover, kept, &admin, has_file)?;
+            let heritage = Heritage::of(self.store.clone(), self.ledger.clone(), self.metrics.clone());
+            common.take_over(takeover, kept, &admin, (heritage, has_file))?;
         }
         lifecycle::serve(listeners, work, common.leave(connections, self.process.drain));
         common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
@@ -284,7 +285,13 @@ impl Common {
         }
     }
 
-    fn take_over(&self, takeover: Takeover, kept: Vec<Given>, admin: &Asked, has_file: bool) -> anyhow::Result<()> {
+    fn take_over(
+        &self,
+        takeover: Takeover,
+        kept: Vec<Given>,
+        admin: &Asked,
+        (heritage, has_file): (Heritage, bool),
+    ) -> anyhow::Result<()> {
         *self.upgrade.lock() = Some(takeover.status());
         let successor = Successor {
             drain: self.drain.clone(),
@@ -295,6 +302,7 @@ impl Common {
             succession: self.succession.clone(),
             turn: self.turn.clone(),
             shown: self.upgrade.clone(),
+            heritage,
             has_file,
         };
         takeover.go_on(kept, successor)

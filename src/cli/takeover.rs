@@ -13,16 +13,23 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::run::now;
 use crate::admin::{self, Admin, UpgradeStatus};
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::handoff::take::{self, Heir, Order, Patience};
 use crate::lifecycle::signals::Leaving;
-use crate::lifecycle::{By, Readiness, ReloadAsk, Reloads, Succession, Wish};
+use crate::lifecycle::{
+    By, Learned, Ledger, Readiness, ReloadAsk, Reloads, Succession, Unreadable, Wish, hear_since, none_under_way,
+};
 use crate::listeners::{Bound, Drain, Handed};
+use crate::observe::Metrics;
+use crate::snapshot::Store;
 
 /// A takeover that has begun.
 pub(super) struct Takeover {
     heir: Heir,
+    /// What the one before knew when it was asked.
+    learned: Option<Learned>,
     /// The path it called at.
     socket: PathBuf,
 }
@@ -38,6 +45,15 @@ pub(super) struct Sockets {
     pub(super) before: Vec<(Given, OwnedFd)>,
 }
 
+/// What a process goes on with that was learned before it.
+pub(super) struct Heritage {
+    store: Arc<Store>,
+    ledger: Arc<Ledger>,
+    metrics: Metrics,
+    /// What it was made from, until it takes the rest over.
+    learned: Mutex<Option<Learned>>,
+}
+
 /// What the process does when it is its turn.
 pub(super) struct Successor {
     pub(super) drain: Drain,
@@ -48,6 +64,7 @@ pub(super) struct Successor {
     pub(super) succession: Succession,
     pub(super) turn: watch::Sender<bool>,
     pub(super) shown: Arc<Mutex<Option<UpgradeStatus>>>,
+    pub(super) heritage: Heritage,
     /// Is there a file to be put in force?
     pub(super) has_file: bool,
 }
@@ -56,12 +73,22 @@ impl Takeover {
     /// Asks the gateway whose control socket this is.
     pub(super) fn begin(socket: &Path) -> anyhow::Result<Self> {
         let heir = take::ask(socket, Patience::default()).context("cannot take over")?;
-        Ok(Self { heir, socket: socket.to_owned() })
+        Ok(Self { heir, learned: None, socket: socket.to_owned() })
     }
 
     /// What the one before said of itself.
     pub(super) fn heir(&mut self) -> &mut Heir {
         &mut self.heir
+    }
+
+    /// What it knows.
+    pub(super) fn learned(&self) -> Result<Learned, Unreadable> {
+        Learned::read(&self.heir.learned)
+    }
+
+    /// This process was made from that.
+    pub(super) fn goes_on_from(&mut self, learned: Learned) {
+        self.learned = Some(learned);
     }
 
     /// Its sockets; they are given away once.
@@ -103,6 +130,7 @@ impl Takeover {
 
     /// Says that all is ready, and goes on from there on a thread of its own.
     pub(super) fn go_on(self, kept: Vec<Given>, successor: Successor) -> anyhow::Result<()> {
+        *successor.heritage.learned.lock() = self.learned;
         let told = successor.leaving.told();
         let (pid, heir) = (self.heir.offer.pid, self.heir);
         let go_on = move || heir.run(&kept, || *told.borrow(), |order| successor.obey(order, pid));
@@ -111,10 +139,28 @@ impl Takeover {
     }
 }
 
+impl Heritage {
+    /// For what is in force in `store`.
+    pub(super) fn of(store: Arc<Store>, ledger: Arc<Ledger>, metrics: Metrics) -> Self {
+        Self { store, ledger, metrics, learned: Mutex::default() }
+    }
+
+    /// Takes over what the one before knows, as it told last.
+    fn learn(&self, last: Option<Vec<u8>>) {
+        let Some(learned) = self.learned.lock().take() else { return };
+        let last = last.and_then(|bytes| {
+            let read = Learned::read(&bytes);
+            read.inspect_err(|error| log::warn!("going on from what was known a moment ago: {error}")).ok()
+        });
+        learned.take_over(last, &self.store, &self.ledger, &self.metrics, now());
+    }
+}
+
 impl Successor {
     fn obey(&self, order: Order, pid: u32) {
         match order {
-            Order::Accept(_) => {
+            Order::Accept(last) => {
+                self.heritage.learn(last);
                 self.turn.send_replace(true);
                 self.readiness.begin();
                 self.admin.lock().iter_mut().for_each(Admin::open);
@@ -125,10 +171,15 @@ impl Successor {
                 self.drain.doors().hold();
                 self.admin.lock().iter_mut().for_each(|admin| admin.hold());
             }
-            Order::Count(_) => {}
+            Order::Count(since) => {
+                if let Err(error) = hear_since(&since, &self.heritage.store, &self.heritage.metrics) {
+                    log::warn!("process {pid}: what it counted is lost: {error}");
+                }
+            }
             Order::Apply => self.apply(),
             Order::Alone => {
                 log::info!("process {pid} is gone");
+                none_under_way(&self.heritage.store);
                 self.apply();
             }
             Order::Decline(why) => {

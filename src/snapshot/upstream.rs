@@ -99,7 +99,8 @@ fn hosts(
     };
     let host = |(number, member): (usize, &Member)| match written.origins.get(number) {
         Some(origin) if member.successor().is_none() => host_towards(&written.host, &origin.address),
-        _ => Ok(old(member).flatten()),
+        // One that another process had and no file names stands where it said.
+        _ => old(member).map_or_else(|| host_towards(&written.host, &member.address().written()), Ok),
     };
     let hosts = pool.members().iter().enumerate().map(host);
     hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))

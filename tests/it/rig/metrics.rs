@@ -1,5 +1,7 @@
 //! One scrape of `/metrics`, to be asked about its series.
 
+use std::collections::BTreeMap;
+
 /// All series.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -43,6 +45,14 @@ impl Metrics {
     pub(crate) fn by(&self, name: &str, labels: &[&str]) -> Vec<(Vec<String>, f64)> {
         let row = |series: &Series| labels.iter().map(|label| series.label(label).unwrap_or("").to_owned()).collect();
         self.matching(name, &[]).map(|series| (row(series), series.value)).collect()
+    }
+
+    /// Every series that only grows, by its name and labels.
+    pub(crate) fn counts(&self) -> BTreeMap<String, f64> {
+        let grows =
+            |series: &&Series| ["_total", "_bucket", "_count", "_sum"].iter().any(|end| series.name.ends_with(end));
+        let all = self.series.iter().filter(grows);
+        all.map(|series| (format!("{} {:?}", series.name, series.labels), series.value)).collect()
     }
 
     fn matching(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Series> {
