@@ -81,11 +81,10 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     }
     let reads = matches!(question.method, "GET" | "HEAD");
     match question.path {
-        "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question.path),
+        "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
         "/sample" if !reads => not_allowed("GET, HEAD"),
-        // What clients asked for is nobody else's business.
-        "/sample" if !question.door.is_local() || question.is_foreign() => Answer::text(403, "only from this machine"),
+        "/sample" if !question.may_know_keys() => Answer::text(403, "only from this machine"),
         "/sample" => match query::sample(question.query) {
             Ok(pool) => Answer::json(200, &(gateway.sample)(pool.as_deref())),
             Err(why) => Answer::text(400, &why),
@@ -128,8 +127,8 @@ fn not_allowed(allow: &'static str) -> Answer {
     Answer { allow: Some(allow), ..Answer::text(405, "method not allowed") }
 }
 
-fn page(gateway: &Gateway, path: &str) -> Answer {
-    match path {
+fn page(gateway: &Gateway, question: &Question<'_>) -> Answer {
+    match question.path {
         "/livez" => Answer::text(200, "ok"),
         "/readyz" => match (gateway.ready)() {
             Ok(()) => Answer::text(200, "ready"),
@@ -139,7 +138,13 @@ fn page(gateway: &Gateway, path: &str) -> Answer {
             Ok(text) => Answer::new(200, crate::observe::CONTENT_TYPE, text),
             Err(why) => Answer::text(500, &why),
         },
-        "/status" => Answer::json(200, &(gateway.status)()),
+        "/status" => {
+            let mut status = (gateway.status)();
+            if !question.may_know_keys() {
+                status.pools.values_mut().for_each(|pool| pool.keys.top.clear());
+            }
+            Answer::json(200, &status)
+        }
         _ => Answer::new(200, YAML, (gateway.config)()),
     }
 }
@@ -176,6 +181,11 @@ impl Door {
 }
 
 impl Question<'_> {
+    /// What clients asked for is the business of this machine alone, and of no web page.
+    fn may_know_keys(&self) -> bool {
+        self.door.is_local() && !self.is_foreign()
+    }
+
     /// Does it name a host that is not this one? A browser sends the name it looked up, whatever that led to.
     fn is_foreign(&self) -> bool {
         match (self.door, self.host) {

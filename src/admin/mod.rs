@@ -4,6 +4,7 @@
 //! ([`Gateway`]), so that this room neither knows who is ready nor who writes snapshots.
 
 mod answer;
+mod crowd;
 mod forward;
 mod query;
 mod sample;
@@ -107,12 +108,12 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The admin address cannot be had.
-    #[error("admin address {address}: {source}")]
+    #[error("admin address {address}: {cause}")]
     Address {
         /// The address.
         address: SocketAddr,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The control socket cannot be had.
     #[error(transparent)]
@@ -217,7 +218,7 @@ impl Bound {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).map_err(|source| StartError::Address { address, source })
+    TcpListener::bind(address).map_err(|cause| StartError::Address { address, cause })
 }
 
 /// Listens at `path`, or goes on with what was inherited if it is the same socket.
@@ -396,6 +397,20 @@ mod tests {
         let ask = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
         assert!(exchange(UnixStream::connect(&path).unwrap(), ask).ends_with("ok\n"));
         assert!(exchange(tcp(address), ask).ends_with("ok\n"));
+    }
+
+    #[test]
+    fn silent_clients_that_come_again_and_again_keep_nobody_from_learning_that_all_is_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_admin, address, _) = start(&folder);
+        let mut silent: Vec<_> = (0..100).map(|_| tcp(address)).collect();
+        for again in &mut silent {
+            let client = tcp(address);
+            // Less than a silent client is waited for.
+            client.set_read_timeout(Some(serve::HEADER / 2)).unwrap();
+            assert!(exchange(client, "GET /readyz HTTP/1.0\r\n\r\n").ends_with("ready\n"));
+            *again = tcp(address);
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Connections to the admin address and the control socket: accepted, answered, and never for longer than they may.
 //!
 //! Served by our own loop on a thread of its own, so that it goes on while the data plane drains or is busy. Slow
-//! or many clients cost a bounded number of connections: each request has a deadline, and a connection is kept for
-//! another one only while there is room. The control socket has room of its own.
+//! or many clients cost a bounded number of connections: each request has a deadline, a connection is kept for
+//! another one only while there is room, and when there is none the one that was silent longest has to go. The control
+//! socket has room of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,11 +19,12 @@ use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_http::ResponseHeader;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 use super::Gateway;
 use super::answer::{Answer, Door, Question, answer};
+use super::crowd::Crowd;
 use super::forward::forward;
 use super::turn::Turn;
 use crate::lifecycle::handoff::message::PREAMBLE;
@@ -37,7 +39,7 @@ const LOCAL: usize = 16;
 const CROWDED: usize = 8;
 
 /// For the header of a first request.
-const HEADER: Duration = Duration::from_secs(5);
+pub(super) const HEADER: Duration = Duration::from_secs(5);
 
 /// For a further request to begin and to be read.
 const IDLE: Duration = Duration::from_secs(60);
@@ -54,36 +56,39 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections to the admin address until the runtime ends, or another process does.
 pub(super) async fn network(listener: TcpListener, turn: Turn, gateway: Arc<Gateway>) {
-    let room = Arc::new(Semaphore::new(NETWORK));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+    let crowd = Crowd::new(NETWORK);
+    loop {
         let Some(accepted) = turn.accept(|| listener.accept()).await else { return };
         let Ok((stream, peer)) = accepted else {
             sleep(PAUSE).await;
             continue;
         };
+        let Some(permit) = crowd.enter().await else { return };
         let local = stream.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
-        let place = Place { permit, room: Arc::clone(&room), door: Door::Network { peer, local }, turn: turn.clone() };
+        let place =
+            Place { permit, crowd: Arc::clone(&crowd), door: Door::Network { peer, local }, turn: turn.clone() };
         tokio::spawn(connection(Box::new(Socket::from(stream)), place, Arc::clone(&gateway)));
     }
 }
 
 /// Accepts connections to the control socket until the runtime ends, or another process does.
 pub(super) async fn local(listener: UnixListener, turn: Turn, gateway: Arc<Gateway>) {
-    let room = Arc::new(Semaphore::new(LOCAL));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+    let crowd = Crowd::new(LOCAL);
+    loop {
         let Some(accepted) = turn.accept(|| listener.accept()).await else { return };
         let Ok((stream, _)) = accepted else {
             sleep(PAUSE).await;
             continue;
         };
-        let place = Place { permit, room: Arc::clone(&room), door: Door::Socket, turn: turn.clone() };
+        let Some(permit) = crowd.enter().await else { return };
+        let place = Place { permit, crowd: Arc::clone(&crowd), door: Door::Socket, turn: turn.clone() };
         tokio::spawn(call(stream, place, Arc::clone(&gateway)));
     }
 }
 
 /// A process that wants to take over calls at the control socket, too, and does not speak HTTP.
 async fn call(stream: UnixStream, place: Place, gateway: Arc<Gateway>) {
-    let first = timeout(HEADER, first_byte(&stream)).await;
+    let Some(first) = place.crowd.wait(timeout(HEADER, first_byte(&stream))).await else { return };
     if !matches!(first, Ok(Ok(byte)) if PREAMBLE.starts_with(&[byte])) {
         return connection(Box::new(Socket::from(stream)), place, gateway).await;
     }
@@ -105,7 +110,7 @@ async fn first_byte(stream: &UnixStream) -> io::Result<u8> {
 struct Place {
     #[allow(dead_code, reason = "held for its Drop")]
     permit: OwnedSemaphorePermit,
-    room: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     door: Door,
     turn: Turn,
 }
@@ -122,7 +127,7 @@ async fn connection(mut stream: Stream, place: Place, gateway: Arc<Gateway>) {
 /// Answers one request; the connection when there may be another.
 async fn one_request(stream: Stream, patience: Duration, place: &Place, gateway: &Gateway) -> Option<Stream> {
     let mut session = ServerSession::new_http1(stream);
-    match timeout(patience, session.read_request()).await {
+    match place.crowd.wait(timeout(patience, session.read_request())).await? {
         Ok(Ok(true)) => {}
         Ok(Ok(false)) | Err(_) => return None,
         Ok(Err(_)) => {
@@ -131,7 +136,7 @@ async fn one_request(stream: Stream, patience: Duration, place: &Place, gateway:
             return None;
         }
     }
-    let crowded = place.room.available_permits() < CROWDED;
+    let crowded = place.crowd.free() < CROWDED;
     if crowded || place.turn.is_theirs() || !session.is_body_empty() {
         session.set_keepalive(None);
     }
@@ -156,9 +161,11 @@ async fn respond(mut session: ServerSession, place: &Place, gateway: &Gateway) -
         true => forward(&question, &gateway.socket).await,
         false => answer(gateway, &question).await,
     };
-    write(&mut session, &answer, !head).await.ok()?;
-    let kept = session.finish().await.ok()??;
-    Some(kept.into_parts().0)
+    let taken = async {
+        write(&mut session, &answer, !head).await.ok()?;
+        session.finish().await.ok()?
+    };
+    Some(place.crowd.wait(taken).await??.into_parts().0)
 }
 
 async fn write(session: &mut ServerSession, answer: &Answer, body: bool) -> pingora_core::Result<()> {

@@ -36,12 +36,12 @@ pub enum SocketError {
     #[error("control socket {}: there is something else at this path", .0.display())]
     NoSocket(PathBuf),
     /// The system refuses.
-    #[error("control socket {}: {source}", path.display())]
+    #[error("control socket {}: {cause}", path.display())]
     System {
         /// The path.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Claim {
 impl Claim {
     /// Listens on `path`.
     pub(super) fn new(path: &Path) -> Result<(Self, UnixListener), SocketError> {
-        let failed = |source: io::Error| SocketError::System { path: path.into(), source };
+        let failed = |cause: io::Error| SocketError::System { path: path.into(), cause };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         // Two gateways that start at once must not both take a left-over path for theirs to replace.
@@ -88,7 +88,7 @@ impl Claim {
 
     /// The path of a socket another process listened on, and still may remove.
     pub(super) fn inherited(path: &Path) -> Result<Self, SocketError> {
-        let failed = |source: io::Error| SocketError::System { path: path.into(), source };
+        let failed = |cause: io::Error| SocketError::System { path: path.into(), cause };
         let found = fs::symlink_metadata(path).map_err(failed)?;
         Ok(Self { path: path.into(), identity: (found.dev(), found.ino()), is_ours: false })
     }
@@ -113,7 +113,7 @@ impl Claim {
         if !found.file_type().is_socket() {
             return Err(SocketError::NoSocket(path.into()));
         }
-        let failed = |source: io::Error| SocketError::System { path: path.into(), source };
+        let failed = |cause: io::Error| SocketError::System { path: path.into(), cause };
         match held(address) {
             Ok(None) => fs::remove_file(path).map_err(failed),
             Ok(Some(pid)) => Err(SocketError::InUse { path: path.into(), pid: (pid > 0).then_some(pid) }),

@@ -18,6 +18,7 @@ use super::control::Target;
 use super::request::{Request, Wrong};
 use super::{Exit, Usage, print, top, well};
 use crate::balance;
+use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
 use crate::health::Verdict;
 use crate::pool::{Ask, Pick, Pool};
@@ -70,8 +71,9 @@ impl Key {
             let said = top::show(&self.target.get_json("/status")?, self.pool.as_deref(), self.json)?;
             return print(&said).map(|()| Exit::Done);
         }
-        let (_, pools) = config::load_with(&self.target.file(), compile)?;
-        match self.answer(pools, &mut io::stdout().lock()) {
+        let (loaded, pools) = config::load_with(&self.target.file(), compile)?;
+        let slashes = loaded.config.routes.iter().any(|route| route.encoded_slash == EncodedSlash::Allow);
+        match self.answer(pools, slashes, &mut io::stdout().lock()) {
             // Whoever stops reading has read enough.
             Err(e) if e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
                 Ok(Exit::Done)
@@ -80,7 +82,8 @@ impl Key {
         }
     }
 
-    fn answer(&self, pools: Vec<Pool>, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// `slashes`: some route takes those that are encoded.
+    fn answer(&self, pools: Vec<Pool>, slashes: bool, out: &mut dyn Write) -> anyhow::Result<()> {
         let pool = chosen(pools, self.pool.as_deref())?;
         if pool.members().is_empty() {
             let told = "its origins are found by DNS, which is not asked; `moorgate status` shows them";
@@ -89,7 +92,7 @@ impl Key {
         let scene = self.scene(pool)?;
         match &self.raw_from {
             Some(file) => self.raw(&scene, file, out),
-            None => self.requests(&scene, out),
+            None => self.requests(&scene, slashes, out),
         }
     }
 
@@ -140,7 +143,7 @@ impl Key {
     }
 
     /// By URL.
-    fn requests(&self, scene: &Scene, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn requests(&self, scene: &Scene, slashes: bool, out: &mut dyn Write) -> anyhow::Result<()> {
         let pool = &scene.pool;
         let headers = headers(&self.headers)?;
         if let Some(key) = pool.key().filter(|key| key.reads_client() && self.client_ip.is_none()) {
@@ -149,7 +152,11 @@ impl Key {
         for (number, url) in self.urls.iter().enumerate() {
             let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
             let facts = request.facts(&self.method, self.client_ip, &headers);
-            path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
+            let merged = path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
+            if merged.encoded_slash && !slashes {
+                let why = "its path holds %2F or %5C, and no route says \"encoded_slash: allow\"";
+                return Err(Wrong::Refused(why.to_owned()).of(url));
+            }
             let mut key = Vec::new();
             let keyed = pool.key().map(|template| template.render(&facts, &mut key));
             let mut placed = scene.place((keyed == Some(Keyed::Key)).then_some(&key));
@@ -374,7 +381,7 @@ routes: [ { pool: web } ]
         let command = Line::try_parse_from([&["key"], line].concat()).unwrap().key;
         let (_, pools) = config::parse_with("test.yaml", FILE, compile)?;
         let mut out = Vec::new();
-        command.answer(pools, &mut out)?;
+        command.answer(pools, false, &mut out)?;
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 
@@ -426,13 +433,25 @@ routes: [ { pool: web } ]
     }
 
     #[test]
+    fn a_path_the_gateway_refuses_has_no_place_unless_a_route_takes_it() {
+        let (_, pools) = config::parse_with("test.yaml", FILE, compile).unwrap();
+        let line = Line::try_parse_from(["key", "--pool", "web", "/a%2fb"]).unwrap();
+        let refused = line.key.answer(pools, false, &mut Vec::new()).unwrap_err().to_string();
+        assert!(refused.starts_with("/a%2fb: its path holds %2F or %5C"), "{refused}");
+        let (_, pools) = config::parse_with("test.yaml", FILE, compile).unwrap();
+        let mut out = Vec::new();
+        line.key.answer(pools, true, &mut out).unwrap();
+        assert!(out.starts_with(b"key "));
+    }
+
+    #[test]
     fn a_drained_origin_is_told_to_pass_its_keys_on() {
         let text = FILE.replacen("\"127.0.0.1:9200\"", "{ address: \"127.0.0.1:9200\", state: drain }", 1);
         let told = |url: &str| {
             let (_, pools) = config::parse_with("test.yaml", &text, compile).unwrap();
             let mut out = Vec::new();
             let line = ["key", "--pool", "web", "--json", url];
-            Line::try_parse_from(line).unwrap().key.answer(pools, &mut out).unwrap();
+            Line::try_parse_from(line).unwrap().key.answer(pools, false, &mut out).unwrap();
             serde_json::from_slice::<serde_json::Value>(&out).unwrap()
         };
         let urls = (0..40).map(|n| format!("http://h/{n}"));

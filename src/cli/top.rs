@@ -41,7 +41,8 @@ fn table(top: &[Value], percent: impl Fn(&Value) -> String) -> String {
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["REQUESTS", "SHARE", "OWNER", "KEY"]);
     for key in top {
-        table.add_row([key["requests"].to_string(), percent(&key["share"]), text(&key["owner"]), text(&key["key"])]);
+        let (requests, share) = (key["requests"].to_string(), percent(&key["share"]));
+        table.add_row([requests, share, text(&key["owner"]), harmless(&text(&key["key"]))]);
     }
     for column in 0..2 {
         if let Some(column) = table.column_mut(column) {
@@ -49,6 +50,18 @@ fn table(top: &[Value], percent: impl Fn(&Value) -> String) -> String {
         }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A text of a client's, for a terminal: what would steer it, or turn its line around, is spelled out.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' | '\\' => out.push(letter),
+            _ => out.extend(letter.escape_debug()),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -79,6 +92,12 @@ warning: few
             show(&status(), Some("q"), false).unwrap(),
             "pool q: 0 distinct keys lately, 0.0% of them seen once\n"
         );
+    }
+
+    #[test]
+    fn a_key_cannot_steer_the_terminal() {
+        assert_eq!(harmless("/a\u{9b}31m\u{1b}[2J\u{202e}b\n"), "/a\\u{9b}31m\\u{1b}[2J\\u{202e}b\\n");
+        assert_eq!(harmless("/é\"'\\ü"), "/é\"'\\ü");
     }
 
     #[test]

@@ -18,6 +18,12 @@ use super::route::{Condition, Route};
 use super::units::{Duration, Off};
 use super::written::Written;
 
+/// Points on the ring for each unit of weight, as nginx has them.
+const POINTS_OF_A_WEIGHT: u64 = 160;
+
+/// Weights of a pool above this take a ring of 64 MiB.
+const HEAVY: u64 = 26_214;
+
 /// Everything there is to say about `config` as a whole.
 pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complaint)> {
     let mut check = Check { places, said: Vec::new() };
@@ -124,6 +130,12 @@ impl Check<'_> {
     }
 
     fn by_hash(&mut self, path: &str, pool: &Pool) {
+        let weight: u64 = pool.origins.iter().map(|origin| u64::from(origin.weight)).sum();
+        if weight > HEAVY {
+            let points = weight * POINTS_OF_A_WEIGHT;
+            let found = format!("weights of {weight} in all make a ring of {points} points, {} MiB", points >> 16);
+            self.warn(format!("{path}.origins"), found, "divide all weights by the same number");
+        }
         let keys = [Some(pool.balance.key.as_str()), pool.balance.on_missing.template()];
         if pool.args != Args::All && !keys.iter().flatten().any(|key| key.contains("{args}")) {
             self.warn(format!("{path}.args"), "these choose what {args} holds", "but the key has no {args}");
@@ -316,4 +328,20 @@ impl Check<'_> {
 
 fn found(time: Duration) -> String {
     format!("found \"{}\"", time.print())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{said, with_pool};
+
+    #[test]
+    fn a_ring_that_takes_much_memory_is_warned_of() {
+        let origins =
+            |count: u32| (0..count).map(|n| format!("{{ address: o{n}, weight: 1000 }}, ")).collect::<String>();
+        let warned =
+            |count| said(&with_pool(&format!("health: {{ probe: off }}\n    origins: [ {} ]", origins(count))));
+        assert_eq!(warned(26), [""; 0]);
+        let found = "pools.origin.origins: weights of 27000 in all make a ring of 4320000 points, 65 MiB, divide all weights by ";
+        assert!(warned(27)[0].contains(found), "{:?}", warned(27));
+    }
 }

@@ -17,7 +17,7 @@ pools:
 ";
 
 /// Everything said of `text`, one line a mistake, without the name of the file.
-fn said(text: &str) -> Vec<String> {
+pub(super) fn said(text: &str) -> Vec<String> {
     let mistakes = match parse("f", text) {
         Ok(loaded) => loaded.warnings,
         Err(report) => report.mistakes,

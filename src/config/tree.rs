@@ -14,6 +14,9 @@ use yaml_rust2::scanner::{Marker, TScalarStyle};
 /// Nesting above this is no configuration; the deepest key of ours lies nine levels down.
 const DEEPEST: usize = 32;
 
+/// Brackets that may be open in what is read at all.
+const UNCLOSED: usize = 1024;
+
 /// A line and a column, both from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -75,6 +78,7 @@ impl Flaw {
 /// since nothing after it can be trusted.
 pub(super) fn build(text: &str) -> Result<(Node, Vec<Flaw>), Flaw> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    judge_depth(text)?;
     judge_syntax(text)?;
     let mut parser = Parser::new_from_str(text);
     let mut builder = Builder { lines: text.lines().collect(), ..Builder::default() };
@@ -89,6 +93,27 @@ pub(super) fn build(text: &str) -> Result<(Node, Vec<Flaw>), Flaw> {
         Some(root) if !root.is_nothing() => Ok((root, builder.twice)),
         _ => Err(Flaw::new(Place { line: 1, column: 1 }, "the file is empty", "expected \"version: 1\" and pools")),
     }
+}
+
+/// Before anything else: the time both parsers take grows with the square of the nesting. Brackets are counted wherever
+/// they stand, since no text has so many that are not closed.
+fn judge_depth(text: &str) -> Result<(), Flaw> {
+    let mut depth = 0_usize;
+    for (line, text) in text.lines().enumerate() {
+        for (column, letter) in text.chars().enumerate() {
+            match letter {
+                '[' | '{' if depth == UNCLOSED => return Err(too_deep(place(line + 1, column + 1))),
+                '[' | '{' => depth += 1,
+                ']' | '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn too_deep(at: Place) -> Flaw {
+    Flaw::new(at, format!("nested more than {DEEPEST} deep"), "expected keys of the configuration")
 }
 
 /// What `serde_yaml` does not take is not taken, and it finds the better words.
@@ -179,11 +204,7 @@ impl Builder<'_> {
             return Err(Flaw::new(at, "a list or a section as a key", "expected a plain key"));
         }
         if self.open.len() == DEEPEST {
-            return Err(Flaw::new(
-                at,
-                format!("nested more than {DEEPEST} deep"),
-                "expected keys of the configuration",
-            ));
+            return Err(too_deep(at));
         }
         self.open.push(open);
         Ok(())
@@ -381,6 +402,10 @@ mod tests {
             assert!(build(&text).is_err());
         }
         assert_eq!(flaw(&format!("{}1{}", "[".repeat(40), "]".repeat(40))).2, "nested more than 32 deep");
+        // Such a file would take minutes to read to its end.
+        for open in ["[", "{a: ", "- "] {
+            assert_eq!(flaw(&open.repeat(300_000)).2, "nested more than 32 deep", "{open}");
+        }
     }
 
     #[test]

@@ -20,12 +20,12 @@ pub enum ActivationError {
     #[error("LISTEN_FDS is {0:?}; expected the number of sockets")]
     Count(String),
     /// One is not there.
-    #[error("{name}, which LISTEN_FDS counts, is not open: {source}")]
+    #[error("{name}, which LISTEN_FDS counts, is not open: {cause}")]
     Gone {
         /// What it is called.
         name: String,
         /// What the system says.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
@@ -37,7 +37,7 @@ pub fn activated() -> Result<Vec<(String, OwnedFd)>, ActivationError> {
     let numbers = numbers(std::process::id(), |name| env::var(name).ok())?;
     let take = |(name, number)| match inherited(number) {
         Ok(fd) => Ok((name, fd)),
-        Err(source) => Err(ActivationError::Gone { name, source }),
+        Err(cause) => Err(ActivationError::Gone { name, cause }),
     };
     numbers.into_iter().map(take).collect()
 }

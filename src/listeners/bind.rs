@@ -39,12 +39,12 @@ impl Bound {
 
 /// An address that could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}: {cause}")]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,
     /// Why.
-    pub source: io::Error,
+    pub cause: io::Error,
 }
 
 /// Binds all `listeners`, or none. `handed`: in their order, the sockets that listen for them already.
@@ -55,7 +55,7 @@ pub fn bind(listeners: &[Listener], handed: Vec<Option<TcpListener>>) -> Result<
     let one = |(listener, handed): (&Listener, Option<TcpListener>)| {
         let bind = || open(listener.address, only_v6(listener.address, listeners));
         let socket = handed.map_or_else(bind, Ok);
-        let socket = socket.map_err(|e| BindError { address: listener.address, source: e.into() })?;
+        let socket = socket.map_err(|e| BindError { address: listener.address, cause: e.into() })?;
         let Listener { address, h2c, proxy_protocol } = *listener;
         Ok(Bound { socket, address, h2c, proxy_protocol })
     };

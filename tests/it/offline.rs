@@ -122,3 +122,16 @@ fn wrong_usage_exits_2() {
         assert_eq!(moorgate(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
+
+#[test]
+fn an_address_that_is_taken_is_told_once() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for line in [["--listen", &address, "--admin", "127.0.0.1:0"], ["--listen", "127.0.0.1:0", "--admin", &address]] {
+        let output = moorgate(&[&["run", "--origin", "127.0.0.1:9"], &line[..]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let last = said.lines().last().unwrap_or_default();
+        assert_eq!((last.matches("in use").count(), last.contains(&address)), (1, true), "{said}");
+    }
+}

@@ -113,6 +113,7 @@ fn files_and_lines_that_are_wrong_are_told_with_their_exit_codes() {
         (&["--from", conf, "--to", mistakes][..], 1, "every-mistake.yaml:2:10: version: "),
         (&["--from", conf, "--to", "/none/such"], 1, "/none/such: cannot be read"),
         (&["--from", conf, "--to", conf, "--keys", "/none/such"], 1, "/none/such: No such file"),
+        (&["--from", conf, "--to", conf, "--access-log", conf], 1, "none of its "),
         (&["--from", conf, "--to", conf, "--pool", "none"], 2, "no pool \"none\" in both files"),
         (&["--from", conf, "--to", conf, "--access-log", "/dev/null", "--log-format", "$a"], 2, "it names no path"),
         (&["--from", conf, "--to", conf, "--hit-ratio", "90"], 2, "expected a share from 0% to 100%"),

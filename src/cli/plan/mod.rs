@@ -150,7 +150,14 @@ impl Plan {
         {
             bail!(Usage(format!("no pool \"{pool}\" in both files")));
         }
-        let skipped = source.each(progress, &mut |asked| replay.take(asked))?;
+        let mut read = 0_u64;
+        let skipped = source.each(progress, &mut |asked| {
+            read += 1;
+            replay.take(asked);
+        })?;
+        if let (0, Some((line, why))) = (read, &skipped.first) {
+            bail!("none of its {} lines can be read; line {line}: {why}", skipped.lines);
+        }
         let scattered = scattered(sides, &replay, source, progress)?;
         let names = |one: &Snapshot, other: &Snapshot| {
             let alone =

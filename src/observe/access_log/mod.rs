@@ -50,12 +50,12 @@ const GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The sink cannot be opened.
-    #[error("access log {path}: {source}")]
+    #[error("access log {path}: {cause}")]
     Sink {
         /// What was to be opened.
         path: String,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The writer's thread cannot be started.
     #[error("access log: no thread to write it: {0}")]
@@ -112,7 +112,7 @@ impl AccessLog {
 
     /// Opens the sink and starts the writer.
     pub fn open(path: &process::Sink, format: &Format, shards: usize, metrics: &Metrics) -> Result<Self, OpenError> {
-        let sink = Sink::open(path).map_err(|source| OpenError::Sink { path: name(path), source })?;
+        let sink = Sink::open(path).map_err(|cause| OpenError::Sink { path: name(path), cause })?;
         let zone = zone();
         let buffers: Vec<_> = (0..shards.max(1)).map(|_| Arc::new(Mutex::new(Buffer::new(zone.clone())))).collect();
         let orders = Arc::new(Orders::default());
