@@ -377,5 +377,6 @@ fn client_limits(limits: &ClientLimits) -> Limits {
         max_age: limits.max_age,
         body_timeout: limits.body_timeout,
         send_timeout: limits.send_timeout,
+        connections_per_client: limits.connections_per_client,
     }
 }

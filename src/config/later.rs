@@ -9,7 +9,6 @@ use super::tree::{Kind, Node};
 const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Listener", "tls", None),
-    ("ClientLimits", "connections_per_client", None),
     ("Pool", "tls", None),
     ("Connections", "max_connecting", None),
     ("Health", "outlier_detection", None),

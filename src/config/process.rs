@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::client::ProxyProtocol;
 use super::discovery::DnsServer;
 use super::each;
-use super::number::{within, within_or_auto};
+use super::number::{within, within_or_auto, within_or_off};
 use super::place::did_you_mean;
 use super::report::Invalid;
 use super::units::{Auto, Bytes, Duration, Off, bytes_above_zero, time_above_zero};
@@ -339,6 +339,10 @@ pub struct ClientLimits {
     /// Longest time without progress of a pending write.
     #[serde(deserialize_with = "time_above_zero")]
     pub send_timeout: Duration,
+    /// Connections of one client at most: of an address, in IPv6 of a /64. Trusted proxies have no such limit.
+    #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
+    #[schemars(range(min = 1))]
+    pub connections_per_client: Off<u32>,
     /// Bytes of a request header at most (431).
     #[serde(deserialize_with = "bytes_above_zero")]
     pub header_bytes: Bytes,
@@ -361,6 +365,7 @@ impl Default for ClientLimits {
             max_age: Off::Off,
             body_timeout: Duration::seconds(30),
             send_timeout: Duration::seconds(30),
+            connections_per_client: Off::Off,
             header_bytes: Bytes(64 << 10),
             headers: 100,
             uri_bytes: Bytes(8 << 10),

@@ -3,6 +3,7 @@
 //! One count for the whole process, given back by `Drop`, so that neither an error nor a panic leaks a place. The
 //! drain waits here until nobody is left, and the lame duck learns here when a client last came.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::clients::{Clients, Stay};
 use crate::observe::ConnectionOpen;
 
 /// The connections of all listeners.
@@ -23,6 +25,7 @@ pub struct Connections {
     born: Instant,
     /// Listening sockets whose queue may still hold clients.
     doors: AtomicUsize,
+    clients: Arc<Clients>,
     left: Notify,
 }
 
@@ -35,6 +38,7 @@ impl Connections {
             latest: AtomicU64::new(0),
             born: Instant::now(),
             doors: AtomicUsize::new(0),
+            clients: Arc::default(),
             left: Notify::new(),
         })
     }
@@ -106,6 +110,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(super) struct Held {
     place: Option<Place>,
+    stay: Option<Stay>,
     _shown: ConnectionOpen,
     load: Arc<AtomicUsize>,
 }
@@ -114,7 +119,13 @@ impl Held {
     /// Counts the connection at its listener (`shown`) and its shard (`load`) too.
     pub(super) fn new(place: Place, shown: ConnectionOpen, load: Arc<AtomicUsize>) -> Self {
         load.fetch_add(1, Relaxed);
-        Self { place: Some(place), _shown: shown, load }
+        Self { place: Some(place), stay: None, _shown: shown, load }
+    }
+
+    /// It is a connection of `ip`, which may have `most`: may it stay?
+    pub(super) fn is_of(&mut self, ip: IpAddr, most: u32) -> bool {
+        self.stay = self.place.as_ref().and_then(|Place(all)| all.clients.admit(ip, most));
+        self.stay.is_some()
     }
 }
 

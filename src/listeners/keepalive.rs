@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
+use super::connections::Held;
 use super::drain::{self, Drain};
 use super::pipelined;
 use super::preface::{self, Spoken};
@@ -61,12 +62,16 @@ where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    let Accepted { socket, peer, home, h2c, proxy_protocol, held } = accepted;
+    let Accepted { socket, peer, home, h2c, proxy_protocol, mut held } = accepted;
     // a socket that is not to be had is one whose client left
     let Ok(socket) = ours(socket) else { return };
     let socket = Arc::new(socket);
     let limits = (desk.limits)();
     match begun(&desk, &socket, (peer, proxy_protocol), limits).await {
+        Ok(Begun::By { caller, .. }) if !may_stay(&desk, &mut held, caller.ip(), limits) => {
+            (desk.rejected)("connections_per_client");
+            linger(&socket, false).await;
+        }
         Ok(Begun::By { caller, ahead }) => {
             let wire = Wire::new(peer, caller, home, limits);
             talk(&desk, &socket, &wire, (h2c, ahead)).await;
@@ -94,6 +99,11 @@ async fn begun<P>(
     }
     let asked = Asked { peer, trusted: (desk.trust)(peer.ip()), wanted };
     proxy_protocol::read(socket, asked, limits).await
+}
+
+/// A client may have so many connections; a proxy has those of all its clients.
+fn may_stay<P>(desk: &Desk<P>, held: &mut Held, caller: IpAddr, limits: Limits) -> bool {
+    limits.connections_per_client.is_none_or(|most| (desk.trust)(caller) || held.is_of(caller, most))
 }
 
 /// Serves what it says, `ahead` first.

@@ -7,6 +7,7 @@
 mod accept;
 mod alarm;
 mod bind;
+mod clients;
 mod connection;
 mod connections;
 mod doors;

@@ -20,6 +20,8 @@ pub struct ClientLimits {
     pub body_timeout: Duration,
     /// Longest time without progress of a pending write.
     pub send_timeout: Duration,
+    /// Connections of one client at most.
+    pub connections_per_client: Option<u32>,
     /// Bytes of a request header at most.
     pub header_bytes: usize,
     /// Header lines of a request at most.
@@ -40,6 +42,7 @@ impl ClientLimits {
             },
             body_timeout: written.body_timeout.0,
             send_timeout: written.send_timeout.0,
+            connections_per_client: written.connections_per_client.on().copied(),
             header_bytes: usize::try_from(written.header_bytes.0).unwrap_or(usize::MAX),
             headers: written.headers as usize,
             uri_bytes: usize::try_from(written.uri_bytes.0).unwrap_or(usize::MAX),

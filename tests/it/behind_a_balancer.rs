@@ -257,3 +257,28 @@ fn u8_a_slow_header_is_cut_at_its_time_out() {
     assert!(dripped.is_some() && start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     eventually("it is counted", || (rejected(&gateway, "proxy_invalid") > 0.5).then_some(()));
 }
+
+#[test]
+fn a_client_has_so_many_connections_and_a_trusted_proxy_any_number() {
+    let text = format!("client_limits: {{ connections_per_client: 2 }}\n{POOL}");
+    let (_a, gateway) = one("optional", &text);
+    let by = |ip: &str| format!("PROXY TCP4 {ip} 10.0.0.1 4711 80\r\n{}", get("/x", ""));
+    let mut held: Vec<Raw> = (0..2).map(|_| from(TRUSTED, &gateway)).collect();
+    for client in &mut held {
+        client.send(by("198.51.100.7"));
+        assert_eq!(client.answer().status, 200);
+    }
+    turned_away(TRUSTED, &gateway, by("198.51.100.7"), "connections_per_client");
+    assert_eq!(answered(TRUSTED, &gateway, by("198.51.100.8")).status, 200);
+    let proxied: Vec<Raw> = (0..5).map(|_| from(TRUSTED, &gateway)).collect();
+    for mut client in proxied {
+        client.send(get("/x", ""));
+        assert_eq!(client.answer().status, 200);
+    }
+    held.clear();
+    eventually("who has left may come back", || {
+        let mut client = from(TRUSTED, &gateway);
+        client.send(by("198.51.100.7"));
+        client.answer_to("GET").is_ok().then_some(())
+    });
+}

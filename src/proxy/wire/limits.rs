@@ -25,6 +25,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Longest time without progress of a pending write.
     pub send_timeout: Duration,
+    /// Connections of its client at most.
+    pub connections_per_client: Option<u32>,
 }
 
 /// Why the connection gave a request up, or its peer did.

@@ -371,6 +371,7 @@ pub(crate) mod tests {
             max_age: None,
             body_timeout: 30 * second,
             send_timeout: 30 * second,
+            connections_per_client: None,
         }
     }
 
