@@ -10,7 +10,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Listener", "tls", None),
     ("Pool", "tls", None),
-    ("Connections", "max_connecting", None),
     ("Health", "outlier_detection", None),
     ("Health", "overload", None),
     ("Route", "split", None),

@@ -188,6 +188,10 @@ pub struct Connections {
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_in_flight: Off<u32>,
+    /// Connections being made to one origin at a time; others wait for their turn, within `timeouts.connect`.
+    #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
+    #[schemars(range(min = 1))]
+    pub max_connecting: Off<u32>,
 }
 
 impl Default for Connections {
@@ -198,6 +202,7 @@ impl Default for Connections {
             max_requests: Off::On(1000),
             max_age: Off::Off,
             max_in_flight: Off::Off,
+            max_connecting: Off::On(64),
         }
     }
 }

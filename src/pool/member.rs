@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Origin;
 use super::carried::{Carried, MemberCarried};
+use super::connecting::Connecting;
 use super::parked::Before;
 use crate::balance::Base;
 use crate::config;
@@ -24,6 +25,8 @@ pub struct Member {
     pub(super) backup: bool,
     /// Attempts under way there at most.
     pub(super) max_in_flight: usize,
+    /// Connections are made in turn.
+    pub(super) connecting: Option<Connecting>,
     /// Which change of the pool it came with, from 0; who came together has the same number.
     pub(super) came: u32,
     /// The weight before it was raised, while the rest is grown into, and the points that it gave.
@@ -67,6 +70,11 @@ impl Member {
     /// Where it is.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The turns in which connections to it are made, if they are.
+    pub fn connecting(&self) -> Option<&Connecting> {
+        self.connecting.as_ref()
     }
 
     /// Does it serve only while no other may be asked?
@@ -143,6 +151,9 @@ impl Origins<'_> {
             let raised = former.is_some() && old.is_some_and(|old| weight > old.weight);
             let came = old.map(|old| old.came).or(told.map(|told| told.shape.came)).unwrap_or(next);
             let (backup, max_in_flight) = (one.backup, limit(one, written));
+            let connecting = written.connections.max_connecting.on();
+            let connecting =
+                connecting.map(|most| Connecting::of(*most as usize, old.and_then(|old| old.connecting.as_ref())));
             Member {
                 origin,
                 weight,
@@ -150,6 +161,7 @@ impl Origins<'_> {
                 address,
                 backup,
                 max_in_flight,
+                connecting,
                 came,
                 former,
                 base: None,

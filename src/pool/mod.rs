@@ -6,6 +6,7 @@
 
 pub mod carried;
 pub mod cause;
+mod connecting;
 pub mod discovery;
 mod handover;
 mod lease;
@@ -38,6 +39,7 @@ use crate::resilience::Budget;
 use crate::template::Key;
 
 pub use carried::Carried;
+pub use connecting::{Connecting, Turn};
 pub use lease::{Lease, Outcome};
 pub use member::{Member, Successor};
 pub use origin::Origin;
@@ -338,6 +340,7 @@ mod tests {
                 max_requests: Off::On(1000),
                 max_age: Off::Off,
                 max_in_flight: Off::Off,
+                max_connecting: Off::Off,
             },
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
             health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },

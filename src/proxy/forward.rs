@@ -21,10 +21,10 @@ use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::request::{
     SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
 };
-use super::{Gateway, reject};
+use super::{Gateway, dial, reject};
 use crate::balance;
 use crate::health::Endpoint;
-use crate::pool::{Ask, Origin, Pick, Pool, Protocol, Timeouts};
+use crate::pool::{Ask, Member, Origin, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
@@ -140,6 +140,9 @@ impl Gateway {
         options.write_timeout = Some(timeouts.send);
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
+        if let Some(connecting) = pool.members().get(pick.member).and_then(Member::connecting) {
+            dial::in_turn(options, connecting, timeouts.connect);
+        }
         options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
         Ok(Box::new(peer))
     }

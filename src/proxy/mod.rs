@@ -7,6 +7,7 @@
 mod admit;
 mod again;
 pub mod ctx;
+mod dial;
 mod forward;
 mod pressure;
 mod record;

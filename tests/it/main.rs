@@ -15,6 +15,7 @@ mod balancing;
 mod behind_a_balancer;
 mod beside_nginx;
 mod books_agree;
+mod connecting_in_turn;
 mod connections_to_origins;
 mod demo;
 mod discovery;
