@@ -11,9 +11,9 @@ NEXTEST := $(shell command -v cargo-nextest)
 demo: needs
 	$(CARGO) run --locked --profile $(PROFILE) -- demo
 
-# Unit, property, architecture and wire tests; some stand beside a real nginx or ask a real DNS server.
+# Unit, property, architecture and wire tests; some stand beside a real nginx, behind a real HAProxy or ask a real DNS server.
 test: needs
-	@.ci/needs nginx dnsmasq
+	@.ci/needs nginx dnsmasq haproxy
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default)
 else

@@ -13,6 +13,7 @@ mod answers_on_the_wire;
 mod backups;
 mod balancing;
 mod behind_a_balancer;
+mod behind_haproxy;
 mod beside_nginx;
 mod books_agree;
 mod connecting_in_turn;
