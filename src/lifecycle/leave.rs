@@ -21,6 +21,12 @@ use crate::listeners::{Connections, Drain};
 /// Without clients and questions for so long nobody needs a lame duck.
 const QUIET: Duration = Duration::from_secs(30);
 
+/// How long those that are told at the very end have to answer.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How long those that idle take to close in peace, which needs no answer.
+const CLOSING: Duration = Duration::from_millis(50);
+
 /// The way out.
 pub struct Leave {
     /// Whether it is time.
@@ -63,7 +69,7 @@ impl Leave {
         (self.closing)();
         log::info!("draining: {} connections open", self.connections.open());
         if timeout(self.times.timeout.0, self.connections.all_closed()).await.is_err() {
-            self.cut(self.times.timeout.0);
+            self.cut(self.times.timeout.0).await;
         }
     }
 
@@ -90,12 +96,16 @@ impl Leave {
             () = in_a_hurry => false,
         };
         if !all_served {
-            self.cut(begun.elapsed());
+            self.cut(begun.elapsed()).await;
         }
     }
 
-    fn cut(&self, after: Duration) {
-        log::warn!("{} connections cut after {after:?}", self.connections.open());
+    /// Connections that idle close, WebSockets are told, and what is left then is cut.
+    async fn cut(&self, after: Duration) {
+        let open = self.connections.open();
+        self.drain.end();
+        let _ = tokio::join!(sleep(CLOSING), timeout(FAREWELL, self.drain.say_farewell()));
+        log::warn!("{open} connections cut after {after:?}");
     }
 
     /// Goes on until its time is over or nobody needs it.

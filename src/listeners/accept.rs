@@ -52,7 +52,7 @@ impl Door {
             h2c: bound.h2c,
             proxy_protocol: bound.proxy_protocol,
             meters: hall.metrics.listener(&bound.address.to_string()),
-            home: Arc::new(Home::new(bound.address, hall.drain.flag())),
+            home: Arc::new(Home::new(bound.address, hall.drain.flag(), hall.drain.farewell())),
             metrics: hall.metrics,
             open: hall.connections.door(),
             connections: hall.connections,

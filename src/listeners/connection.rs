@@ -11,7 +11,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::BufMut;
@@ -25,11 +24,9 @@ use tokio::time::Instant;
 
 use super::alarm::Alarm;
 use super::outbox::Outbox;
-use crate::proxy::wire::{Fault, Wire};
+use super::pace::BodyPace;
+use crate::proxy::wire::{Fault, Frames, GOING_AWAY, Wire};
 use crate::traffic::respell::may_be_odd;
-
-/// A slow body is one that takes `body_timeout` for so many bytes.
-const BODY_STEP: usize = 16 * 1024;
 
 /// A client's socket as Pingora sees it.
 pub(crate) struct Connection {
@@ -48,31 +45,7 @@ pub(crate) struct Connection {
     writing: Alarm,
     body: BodyPace,
     answered: bool,
-}
-
-/// How fast a body comes: time spent waiting for the current [`BODY_STEP`].
-#[derive(Default)]
-struct BodyPace {
-    waiting_since: Option<Instant>,
-    waited: Duration,
-    bytes: usize,
-}
-
-impl BodyPace {
-    fn due(&mut self, limit: Duration) -> Instant {
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        since + limit.saturating_sub(self.waited)
-    }
-
-    fn came(&mut self, bytes: usize) {
-        if let Some(since) = self.waiting_since.take() {
-            self.waited += since.elapsed();
-        }
-        self.bytes += bytes;
-        if self.bytes >= BODY_STEP {
-            *self = Self::default();
-        }
-    }
+    frames: Option<Box<Frames>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -101,6 +74,7 @@ impl Connection {
             writing: Alarm::default(),
             body: BodyPace::default(),
             answered: false,
+            frames: None,
         }
     }
 
@@ -212,6 +186,33 @@ impl Connection {
         }
     }
 
+    /// Whether the client was told that we leave: at the end of a drain, once no frame of the origin's is cut.
+    fn parts(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.wire.hears_farewell(cx) {
+            return false;
+        }
+        if !self.wire.has_parted() && self.frames.as_ref().is_some_and(|frames| frames.may_follow()) {
+            self.outbox.take(&[IoSlice::new(&GOING_AWAY)], GOING_AWAY.len());
+            self.wire.part();
+            // what does not leave at once has a client that reads nothing
+            let _ = self.poll_send(cx, &[]);
+        }
+        self.wire.has_parted()
+    }
+
+    /// `taken` bytes of `parts` go to the client.
+    fn follow(&mut self, parts: &[IoSlice<'_>], taken: usize) {
+        if !self.wire.is_websocket() {
+            return;
+        }
+        let frames = self.frames.get_or_insert_default();
+        let mut left = taken;
+        for part in parts {
+            frames.take(part.get(..left).unwrap_or(part));
+            left = left.saturating_sub(part.len());
+        }
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>, more: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let sent = self.outbox.poll_send(cx, &self.socket, more);
         match sent {
@@ -241,6 +242,10 @@ fn drained(socket: &TcpStream) {
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.wire.is_websocket() && this.parts(cx) {
+            // as if the client had left: the tunnel ends as one whose end was its client's
+            return Poll::Ready(Ok(()));
+        }
         let room = if this.wire.is_heard() { usize::MAX } else { this.wire.header_room() };
         if room == 0 {
             this.wire.set_fault(Fault::HeaderTooLarge);
@@ -291,12 +296,18 @@ impl AsyncWrite for Connection {
             this.wire.set_fault(Fault::BadRequest);
             return Poll::Ready(Ok(total));
         }
+        if this.wire.has_parted() {
+            // behind a Close nothing may follow; an origin that goes on is cut
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         loop {
             if this.outbox.take(parts, total) {
+                this.follow(parts, total);
                 return Poll::Ready(Ok(total));
             }
             let taken = ready!(this.poll_send(cx, parts))?;
             if taken > 0 {
+                this.follow(parts, taken);
                 return Poll::Ready(Ok(taken));
             }
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::watch;
 
 use super::doors::Doors;
+use crate::proxy::wire::Farewell;
 
 /// The one switch of a process; clones are the same switch.
 #[derive(Debug, Clone)]
@@ -16,6 +17,7 @@ pub struct Drain {
     begun: Arc<watch::Sender<bool>>,
     over: Arc<watch::Sender<bool>>,
     doors: Doors,
+    farewell: Farewell,
 }
 
 impl Default for Drain {
@@ -28,7 +30,7 @@ impl Drain {
     /// Of a process with these doors.
     pub fn with(doors: Doors) -> Self {
         let switch = || Arc::new(watch::Sender::new(false));
-        Self { flag: Arc::default(), begun: switch(), over: switch(), doors }
+        Self { flag: Arc::default(), begun: switch(), over: switch(), doors, farewell: Farewell::default() }
     }
 
     /// The listening sockets.
@@ -62,6 +64,18 @@ impl Drain {
     /// Turns true when no connection may begin a request any more.
     pub(super) fn watch_end(&self) -> watch::Receiver<bool> {
         self.over.subscribe()
+    }
+
+    /// Tells those that would go on without end that this is it: WebSockets get a Close of code 1001. Returns when their
+    /// connections are closed.
+    pub async fn say_farewell(&self) {
+        self.farewell.say();
+        self.farewell.all_gone().await;
+    }
+
+    /// What [`say_farewell`](Self::say_farewell) says.
+    pub(super) fn farewell(&self) -> Farewell {
+        self.farewell.clone()
     }
 
     /// Waits until it has begun.

@@ -238,7 +238,7 @@ async fn close(socket: &TcpStream, wire: &Wire) {
         let _ = socket.set_zero_linger();
         return;
     }
-    linger(socket, wire.wants_body() || wire.broke_off()).await;
+    linger(socket, wire.wants_body() || wire.broke_off() || wire.has_parted()).await;
 }
 
 async fn linger(socket: &TcpStream, in_the_middle: bool) {

@@ -15,6 +15,7 @@ mod drain;
 mod handed;
 mod keepalive;
 mod outbox;
+mod pace;
 mod pipelined;
 mod preface;
 mod proxy_protocol;

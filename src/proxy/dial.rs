@@ -1,4 +1,4 @@
-//! How is a connection to an origin made? As Pingora makes it, but in turn, and the wait is a part of `connect`.
+//! How is a connection to an origin made? As Pingora makes it, but in turn, and the wait is a part of `connect`. Counted as long as it is open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use pingora_core::connectors::l4::Connect;
 use pingora_core::protocols::l4::ext::{connect, connect_uds};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::protocols::l4::stream::Stream;
-use pingora_core::upstreams::peer::PeerOptions;
+use pingora_core::upstreams::peer::{PeerOptions, Tracing};
 use pingora_core::{Error, ErrorType, OrErr, Result};
 use tokio::time::timeout;
 
-use crate::pool::Connecting;
+use crate::pool::{Connecting, Origin};
 
 /// Connects to one origin when it is its turn.
 #[derive(Debug)]
@@ -51,5 +51,23 @@ impl Dial {
                 None => Error::e_explain(ErrorType::ConnectRefused, "a socket without a path"),
             },
         }
+    }
+}
+
+/// Counts an origin's open connections; this is the one of that number.
+#[derive(Debug, Clone)]
+pub(super) struct Counted(pub(super) Arc<Origin>, pub(super) u64);
+
+impl Tracing for Counted {
+    fn on_connected(&self) {
+        self.0.connection_opened();
+    }
+
+    fn on_disconnected(&self) {
+        self.0.connection_closed(self.1);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Tracing> {
+        Box::new(self.clone())
     }
 }

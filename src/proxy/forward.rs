@@ -12,19 +12,20 @@ use http::{HeaderMap, HeaderValue, Version, header};
 use parking_lot::Mutex;
 use pingora_core::Result;
 use pingora_core::protocols::Digest;
-use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy, PeerOptions, Tracer, Tracing};
+use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy, PeerOptions, Tracer};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
+use super::dial::{Counted, in_turn};
 use super::request::{
     SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
 };
-use super::{Gateway, dial, reject};
+use super::{Gateway, reject};
 use crate::balance;
 use crate::health::Endpoint;
-use crate::pool::{Ask, Member, Origin, Pick, Pool, Protocol, Timeouts};
+use crate::pool::{Ask, Member, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
@@ -58,24 +59,6 @@ impl Connections {
         }
         counts[place] = if reused { counts[place].saturating_add(1) } else { 1 };
         counts[place]
-    }
-}
-
-/// Counts an origin's open connections; this is the one of that number.
-#[derive(Debug, Clone)]
-struct Counted(Arc<Origin>, u64);
-
-impl Tracing for Counted {
-    fn on_connected(&self) {
-        self.0.connection_opened();
-    }
-
-    fn on_disconnected(&self) {
-        self.0.connection_closed(self.1);
-    }
-
-    fn boxed_clone(&self) -> Box<dyn Tracing> {
-        Box::new(self.clone())
     }
 }
 
@@ -141,7 +124,7 @@ impl Gateway {
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
         if let Some(connecting) = pool.members().get(pick.member).and_then(Member::connecting) {
-            dial::in_turn(options, connecting, timeouts.connect);
+            in_turn(options, connecting, timeouts.connect);
         }
         options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
         Ok(Box::new(peer))
@@ -387,6 +370,12 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
     }
     if !session.is_http2() && ctx.wire.as_ref().is_some_and(|wire| wire.must_close()) {
         session.set_keepalive(None);
+    }
+    let upgrade = head.headers.get(header::UPGRADE).filter(|_| reject::switches_protocol(head.status));
+    if let (Some(kind), Some(wire)) = (upgrade, &ctx.wire)
+        && kind.as_bytes().eq_ignore_ascii_case(b"websocket")
+    {
+        wire.websocket_begins();
     }
     ctx.settle();
 }

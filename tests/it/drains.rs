@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Client, Gateway, Origin, on};
+use crate::rig::{self, Ask, Client, Gateway, Origin, Raw, Step, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
@@ -213,4 +213,43 @@ fn b26_removing_an_origin_lets_its_answers_finish() {
     a.forget();
     assert_eq!(gateway.get("/new").origin(), "b");
     assert_eq!(a.served(), 0);
+}
+
+/// A WebSocket whose origin sends these bytes and then what it gets.
+fn websocket(a: &Origin, gateway: &Gateway, sent: &[u8]) -> Raw {
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    a.script([on("/ws").then(Step::Send([switch, sent].concat())).then(Step::Echo)]);
+    let mut tunnel = rig::raw(gateway.address());
+    tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(tunnel.answer().status, 101);
+    assert_eq!(tunnel.bytes(sent.len()), sent);
+    tunnel
+}
+
+#[test]
+fn u4_a_websocket_is_told_that_the_gateway_goes_away_at_the_end_of_the_drain() {
+    let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 1s }");
+    let mut tunnel = websocket(&a, &gateway, b"\x81\x02hi");
+    let start = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    rig::eventually("the listener is closed", || Raw::connect(gateway.address()).is_err().then_some(()));
+    tunnel.send(b"\x82\x03abc");
+    assert_eq!(tunnel.bytes(5), b"\x82\x03abc", "it goes on until then");
+    assert_eq!(tunnel.bytes(4), b"\x88\x02\x03\xe9");
+    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+    // the client's Close is read, so that no reset overtakes ours
+    tunnel.send(b"\x88\x82mask\x6e\x88");
+    assert_eq!(tunnel.rest(), b"");
+    drop(tunnel);
+    assert_eq!(gateway.exit(), 0);
+    assert_eq!(gateway.logged("/ws")["status"], 101);
+}
+
+#[test]
+fn u4_a_frame_is_not_broken_by_the_farewell() {
+    let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 1s }");
+    let mut tunnel = websocket(&a, &gateway, b"\x82\x0512");
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(tunnel.rest(), b"", "in the middle of a frame there is no place for ours");
+    assert_eq!(gateway.exit(), 0);
 }

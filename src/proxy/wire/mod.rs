@@ -7,12 +7,15 @@
 //! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
 
 mod body;
+mod farewell;
+mod frames;
 mod limits;
 mod turn;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +24,9 @@ use pingora_proxy::Session;
 use tokio::time::Instant;
 
 pub use self::body::End;
+pub use self::farewell::Farewell;
+use self::farewell::Waits;
+pub use self::frames::{Frames, GOING_AWAY};
 pub use self::limits::{Fault, Limits};
 use self::turn::Turn;
 use super::reject;
@@ -33,12 +39,14 @@ use crate::traffic::respell::respell;
 pub struct Home {
     listener: SocketAddr,
     draining: Arc<AtomicBool>,
+    farewell: Farewell,
 }
 
 impl Home {
-    /// The listener at `listener`, as configured; connections close after their next answer once `draining` is set.
-    pub fn new(listener: SocketAddr, draining: Arc<AtomicBool>) -> Self {
-        Self { listener, draining }
+    /// The listener at `listener`, as configured; connections close after their next answer once `draining` is set, and
+    /// tunnels end with the `farewell`.
+    pub fn new(listener: SocketAddr, draining: Arc<AtomicBool>, farewell: Farewell) -> Self {
+        Self { listener, draining, farewell }
     }
 
     /// The listener's address as configured.
@@ -64,6 +72,9 @@ pub struct Wire {
     requests: AtomicU32,
     serving: AtomicU32,
     reset: AtomicBool,
+    websocket: AtomicBool,
+    parted: AtomicBool,
+    waits: Mutex<Option<Waits>>,
     turn: Mutex<Turn>,
 }
 
@@ -172,6 +183,11 @@ impl Wire {
         self.reset.store(true, Relaxed);
     }
 
+    /// What the origin sends from the next header on is frames of a WebSocket.
+    pub fn websocket_begins(&self) {
+        self.websocket.store(true, Relaxed);
+    }
+
     /// What went wrong on the client's side of this request, if it was found here.
     pub fn fault(&self) -> Option<Fault> {
         self.turn.lock().fault()
@@ -221,6 +237,9 @@ impl Wire {
             requests: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             reset: AtomicBool::new(false),
+            websocket: AtomicBool::new(false),
+            parted: AtomicBool::new(false),
+            waits: Mutex::new(None),
             turn: Mutex::new(Turn::new(limits)),
         })
     }
@@ -315,6 +334,28 @@ impl Wire {
         self.reset.load(Relaxed)
     }
 
+    /// Whether it is a WebSocket.
+    pub fn is_websocket(&self) -> bool {
+        self.websocket.load(Relaxed)
+    }
+
+    /// Whether the process says farewell to it; wakes the task when it does.
+    pub fn hears_farewell(&self, cx: &mut Context<'_>) -> bool {
+        let farewell = &self.home.farewell;
+        self.waits.lock().get_or_insert_with(|| farewell.await_it(cx.waker()));
+        farewell.is_said()
+    }
+
+    /// The client was told that we leave.
+    pub fn part(&self) {
+        self.parted.store(true, Relaxed);
+    }
+
+    /// Whether the client was told that we leave.
+    pub fn has_parted(&self) -> bool {
+        self.parted.load(Relaxed)
+    }
+
     /// The limits in force.
     pub fn limits(&self) -> Limits {
         self.turn.lock().limits()
@@ -378,7 +419,7 @@ pub(crate) mod tests {
     const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1234);
 
     fn wire() -> Arc<Wire> {
-        let home = Home::new(([127, 0, 0, 1], 80).into(), Arc::new(AtomicBool::new(false)));
+        let home = Home::new(([127, 0, 0, 1], 80).into(), Arc::new(AtomicBool::new(false)), Farewell::default());
         Wire::new(PEER, PEER, Arc::new(home), limits())
     }
 
@@ -443,7 +484,7 @@ pub(crate) mod tests {
     #[test]
     fn the_last_allowed_request_and_a_drain_close() {
         let draining = Arc::new(AtomicBool::new(false));
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone(), Farewell::default()));
         let wire = Wire::new(PEER, PEER, home, limits());
         let first = wire.hook_ran();
         assert!(!wire.must_close());
@@ -452,7 +493,7 @@ pub(crate) mod tests {
         assert_eq!(wire.serving(), 3);
         drop((first, rest));
         assert_eq!(wire.serving(), 0);
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone(), Farewell::default()));
         let wire = Wire::new(PEER, PEER, home, limits());
         assert!(!wire.must_close());
         draining.store(true, Relaxed);
