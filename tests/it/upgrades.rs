@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::rig::{self, Ask, Client, Gateway, Origin, eventually, on};
+use crate::rig::{self, Ask, Client, Gateway, Metrics, Origin, eventually, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 /// One origin, which may be silent for long.
@@ -38,7 +38,8 @@ fn upgraded(gateway: &Gateway, arguments: &[&str]) {
     assert!(told.starts_with("upgraded: process "), "{told}");
 }
 
-/// The admin address is asked again and again, over a connection that is kept and over new ones: it is ready each time.
+/// The admin address is asked again and again, over a connection that is kept and over new ones: it is ready each time, and no
+/// counter falls.
 struct Looking {
     stop: Arc<AtomicBool>,
     looks: Vec<std::thread::JoinHandle<u64>>,
@@ -64,14 +65,17 @@ impl Looking {
 }
 
 fn look(admin: SocketAddr, fresh: bool, stop: &AtomicBool) -> u64 {
-    let (mut client, mut looks) = (Client::new(admin), 0);
+    let (mut client, mut looks, mut counted) = (Client::new(admin), 0, 0.0);
     while !stop.load(Relaxed) {
         if fresh {
             client = Client::new(admin);
         }
         let answer = client.send(&Ask::get("/readyz")).expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.text());
-        looks += 1;
+        let metrics = client.send(&Ask::get("/metrics")).expect("an answer");
+        let now = Metrics::parse(&metrics.text()).sum("moorgate_requests_total", &[]);
+        assert!(now >= counted, "{now} requests after {counted}");
+        (looks, counted) = (looks + 1, now);
         std::thread::sleep(Duration::from_millis(20));
     }
     looks
@@ -96,9 +100,15 @@ fn u2_b63_upgrades_in_a_row_under_load_lose_no_request() {
     kept.further(20);
     fresh.further(20);
     looking.end();
-    kept.stop().assert_all_good();
-    fresh.stop().assert_all_good();
-    assert_eq!(gateway.metrics().sum("moorgate_generation", &[]), 4.0);
+    let (kept, fresh) = (kept.stop(), fresh.stop());
+    kept.assert_all_good();
+    fresh.assert_all_good();
+    eventually("those before have left", || (gateway.generations().len() == 1).then_some(()));
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.sum("moorgate_generation", &[]), 4.0);
+    // every generation's are in the last one's books
+    let counted = metrics.sum("moorgate_requests_total", &[]);
+    assert_eq!(counted, (kept.sent() + fresh.sent()) as f64);
     assert!(gateway.path("control.sock").exists());
 }
 
@@ -249,7 +259,7 @@ fn a_new_process_that_dies_in_its_first_seconds_is_followed_by_the_old_one() {
     let dies = program(
         &gateway,
         "dies",
-        "\"$moorgate\" \"$@\" & child=$!; tail -n 0 -f \"$(dirname \"$0\")/output\" | grep -q 'took over from'; sleep 1; kill -9 $child; exit 1",
+        "\"$moorgate\" \"$@\" & child=$!; until grep -q 'took over from' \"$(dirname \"$0\")/output\"; do sleep 0.05; done; sleep 1; kill -9 $child; exit 1",
     );
     let output = gateway.upgrade(&["--binary", &dies]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

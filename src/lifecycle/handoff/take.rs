@@ -113,7 +113,7 @@ pub fn ask(path: &Path, patience: Patience) -> Result<Heir, TakeError> {
 
 impl Heir {
     /// Asks over `line`.
-    fn over(mut line: Line, patience: Patience) -> Result<Self, TakeError> {
+    pub(super) fn over(mut line: Line, patience: Patience) -> Result<Self, TakeError> {
         let hello = Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), pid: process::id() };
         line.send(PREAMBLE, patience.answer)?;
         line.say(&Message::Hello(hello), patience.answer)?;
