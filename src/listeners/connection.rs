@@ -148,9 +148,10 @@ impl Connection {
         }
     }
 
-    /// What was kept back is a broken request's: it is told of like any other.
-    fn tell_kept(&mut self) {
-        let _ = self.wire.note_received(&std::mem::take(&mut self.kept));
+    /// No more comes: what was kept back is handed over as it is.
+    fn give_up_kept(&mut self) {
+        self.ahead = std::mem::take(&mut self.kept);
+        self.respelt = true;
     }
 
     /// Nothing to read: how long may that last?
@@ -252,16 +253,21 @@ impl AsyncRead for Connection {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         let before = buf.filled().len();
-        let n = match this.poll_next(cx, buf, room) {
-            Poll::Ready(Ok(n)) => n,
-            Poll::Ready(Err(error)) => {
-                this.tell_kept();
-                return Poll::Ready(Err(error));
-            }
-            Poll::Pending => {
-                let gone = ready!(this.poll_patience(cx));
-                this.tell_kept();
-                return Poll::Ready(gone);
+        let n = loop {
+            match this.poll_next(cx, buf, room) {
+                Poll::Ready(Ok(n)) => break n,
+                Poll::Ready(Err(error)) => {
+                    let _ = this.wire.note_received(&std::mem::take(&mut this.kept));
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Pending => {
+                    let gone = ready!(this.poll_patience(cx));
+                    if this.kept.is_empty() {
+                        return Poll::Ready(gone);
+                    }
+                    // Pingora answers nobody of whom it read nothing: the next read fails as this one did
+                    this.give_up_kept();
+                }
             }
         };
         this.reading.clear();

@@ -24,6 +24,7 @@ mod doors_and_routes;
 mod draining;
 mod drains;
 mod forwarding;
+mod framing;
 mod golden;
 mod growing;
 mod growth_held;

@@ -461,7 +461,7 @@ pub(crate) mod tests {
         wire.begin_turn(limits());
         take(&wire, b"POST /a HTTP/1.1\r\n\r\n");
         let serving = wire.hook_ran();
-        assert_eq!(wire.body_wanted(End::Length(9)), Some(true));
+        assert_eq!(wire.body_wanted(End::Length(99)), Some(true));
         take(&wire, b"1234GET /b HTTP/1.1\r\n\r\n");
         wire.body_ended();
         wire.request_finished(20, 4);
