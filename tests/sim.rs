@@ -22,13 +22,27 @@ fn beside(name: &str) -> [Outcome; 2] {
 
 #[test]
 fn h7_overload_of_all_is_left_as_it_is() {
-    for name in ["1.3 x load on all of 4", "1.3 x load on all of 10"] {
+    for name in ["1.3 x load on all of 3", "1.3 x load on all of 4", "1.3 x load on all of 10"] {
         let [off, on] = beside(name);
         assert!(on.during.goodput() > 0.9 * off.during.goodput(), "{name}: {on:?} against {off:?}");
         let away = on.during.part(on.during.away);
         assert!(away <= 0.05, "{name}: {away} of all requests went elsewhere");
         assert_eq!(on.during.out, 0, "{name}: overload is not death");
         assert!(on.after.goodput() > off.after.goodput() - 0.01, "{name}: {on:?} against {off:?}");
+    }
+}
+
+/// What the others get from it they can do.
+#[test]
+fn h7_one_slow_origin_gives_fewer_503_with_the_rule_than_without() {
+    for (name, part) in [("one of 10 at 40 % speed", 0.5), ("one of 4 at 40 % speed", 0.75)] {
+        let [off, on] = beside(name);
+        let busy = |outcome: &Outcome| outcome.during.part(outcome.during.busy);
+        assert!(busy(&off) > 0.03 && off.during.away == 0, "{name}: {off:?}");
+        assert!(busy(&on) < part * busy(&off), "{name}: {on:?} against {off:?}");
+        assert!(on.during.goodput() > off.during.goodput(), "{name}: {on:?} against {off:?}");
+        assert_eq!(on.during.out, 0, "{name}: overload is not death");
+        assert!(on.after.goodput() > off.after.goodput() - 0.02, "{name}: {on:?} against {off:?}");
     }
 }
 

@@ -22,6 +22,8 @@ const PROBE: Seconds = 1.0;
 pub(crate) struct Origin {
     /// Its speed as a part of the full one.
     pub(crate) speed: f64,
+    /// It takes whatever comes, and lets it wait: it never says 503.
+    pub(crate) patient: bool,
     /// It takes everything and says nothing.
     pub(crate) hangs: bool,
     /// Probes ask for what is not there.
@@ -47,7 +49,12 @@ impl Origin {
     /// One whose cache holds so many keys.
     pub(crate) fn new(holds: usize) -> Self {
         let cache = Cache { young: HashSet::new(), old: HashSet::new(), half: holds };
-        Self { speed: 1.0, hangs: false, wrong_path: false, free: 0.0, pause: (0.0, 0.0), cache }
+        Self { speed: 1.0, patient: false, hangs: false, wrong_path: false, free: 0.0, pause: (0.0, 0.0), cache }
+    }
+
+    /// Has this key in its cache from now on.
+    pub(crate) fn learn(&mut self, key: u32) {
+        self.cache.knows(key);
     }
 
     /// Takes a request for this key.
@@ -55,7 +62,7 @@ impl Origin {
         if self.hangs {
             return Work { at: Seconds::INFINITY, status: 200, miss: false };
         }
-        if self.backlog(now) > QUEUE {
+        if !self.patient && self.backlog(now) > QUEUE {
             return Work { at: now.max(self.pause.0) + REFUSAL, status: 503, miss: false };
         }
         let miss = !self.cache.knows(key);
@@ -84,7 +91,7 @@ impl Origin {
         if answers > now + PROBE {
             return (now + PROBE, Grade::Bad(Fault::Timeout));
         }
-        let grade = match (self.wrong_path, self.backlog(now) > QUEUE) {
+        let grade = match (self.wrong_path, !self.patient && self.backlog(now) > QUEUE) {
             (true, _) => Grade::Bad(Fault::Status(404)),
             (_, true) => Grade::Overloaded,
             _ => Grade::Good,

@@ -12,6 +12,8 @@ const AFTER: Seconds = 60.0;
 pub(crate) enum Trouble {
     /// One origin works at this part of its speed.
     Slow(f64),
+    /// The same among origins that let requests wait and never say 503.
+    Waits(f64),
     /// So much load, as a part of what all can do.
     Load(f64),
     /// All pause in step.
@@ -45,6 +47,9 @@ pub(crate) struct Outcome {
 pub(crate) const ALL: &[Scene] = &[
     scene("one of 4 at 40 % speed", 4, 0.7, Trouble::Slow(0.4), 120.0),
     scene("one of 10 at 40 % speed", 10, 0.7, Trouble::Slow(0.4), 120.0),
+    scene("one of 4 at half speed, no 503", 4, 0.7, Trouble::Waits(0.5), 120.0),
+    scene("one of 10 at half speed, no 503", 10, 0.7, Trouble::Waits(0.5), 120.0),
+    scene("1.3 x load on all of 3", 3, 0.7, Trouble::Load(1.3), 120.0),
     scene("1.3 x load on all of 4", 4, 0.7, Trouble::Load(1.3), 120.0),
     scene("1.3 x load on all of 10", 10, 0.7, Trouble::Load(1.3), 120.0),
     scene("all 10 pause for 2.5 s", 10, 0.7, Trouble::Pause, 2.5),
@@ -62,7 +67,8 @@ const fn scene(name: &'static str, origins: usize, load: f64, trouble: Trouble, 
 impl Scene {
     /// Plays it, with the rule about overload or without.
     pub(crate) fn play(&self, overload: bool, seed: u64) -> Outcome {
-        let mut world = World::new(self.origins, self.load, overload, seed);
+        let written = if overload { "{}" } else { "off" };
+        let mut world = World::new(self.origins, self.load, written, seed);
         world.run(WARM);
         self.befalls(&mut world, true);
         world.run(self.lasts);
@@ -80,6 +86,10 @@ impl Scene {
     fn befalls(&self, world: &mut World, begins: bool) {
         match self.trouble {
             Trouble::Slow(part) => {
+                world.origins.first_mut().into_iter().for_each(|one| one.speed = if begins { part } else { 1.0 });
+            }
+            Trouble::Waits(part) => {
+                world.origins.iter_mut().for_each(|one| one.patient = true);
                 world.origins.first_mut().into_iter().for_each(|one| one.speed = if begins { part } else { 1.0 });
             }
             Trouble::Load(load) => world.load = if begins { load } else { self.load },

@@ -23,6 +23,8 @@ pub(crate) type Seconds = f64;
 
 /// How long a request waits for its answer.
 pub(crate) const READ: Seconds = 3.0;
+/// Nobody likes to wait for longer.
+pub(crate) const LONG: Seconds = 0.2;
 /// How often the judge looks.
 const TURN: Seconds = 0.1;
 /// Keys for each origin.
@@ -64,6 +66,7 @@ enum Event {
 struct Attempt {
     member: usize,
     lease: Lease,
+    began: Seconds,
     limit: Seconds,
     /// The stretch of time it is counted in.
     stretch: usize,
@@ -79,6 +82,8 @@ pub(crate) struct Counts {
     pub(crate) busy: u32,
     /// Not answered in time.
     pub(crate) late: u32,
+    /// Not answered within [`LONG`].
+    pub(crate) waited: u32,
     /// Not in the cache where they went.
     pub(crate) misses: u32,
     /// Sent elsewhere than to the owner of the key.
@@ -88,9 +93,9 @@ pub(crate) struct Counts {
 }
 
 impl World {
-    /// So many origins that do well.
+    /// So many origins that do well; `overload`: what the configuration says of it.
     #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
-    pub(crate) fn new(origins: usize, load: f64, overload: bool, seed: u64) -> Self {
+    pub(crate) fn new(origins: usize, load: f64, overload: &str, seed: u64) -> Self {
         let start = Instant::now();
         let pool = pool_of(origins, overload, start);
         let probing = pool.roster().policy.probing.unwrap_or_else(|| panic!("it probes"));
@@ -111,9 +116,18 @@ impl World {
             ids: 0,
             random,
         };
+        world.warm();
         world.at(0.0, Event::Request);
         world.at(0.0, Event::Turn);
         world
+    }
+
+    /// Every key is in the cache of its owner: a pool that was never asked is overloaded by itself.
+    fn warm(&mut self) {
+        for (key, hash) in self.hashes.iter().enumerate() {
+            let owner = self.pool.ring().owner(*hash).and_then(|owner| self.origins.get_mut(owner));
+            owner.into_iter().for_each(|owner| owner.learn(key as u32));
+        }
     }
 
     /// Lets so many seconds pass, which are counted by themselves.
@@ -195,13 +209,17 @@ impl World {
         };
         let member = pick.member;
         let away = self.pool.ring().owner(hash) != Some(member);
-        let lease = pick.lease(now);
+        let lease = pick.lease(now).asked_by([10, 0, 1, self.random.u8(..)].into());
         lease.connected(now);
         let work = self.origins[member].take(key as u32, self.now);
         let counts = self.counted(stretch);
         counts.away += u32::from(away);
         counts.misses += u32::from(work.miss);
-        self.answer_at(work.at, work.status, Attempt { member, lease, limit: self.now + READ, stretch });
+        self.answer_at(
+            work.at,
+            work.status,
+            Attempt { member, lease, began: self.now, limit: self.now + READ, stretch },
+        );
     }
 
     /// The answer comes then, or not in time.
@@ -212,8 +230,11 @@ impl World {
 
     fn ends(&mut self, mut attempt: Attempt, status: Option<u16>) {
         let now = self.instant();
+        let waited = self.now - attempt.began;
         let Some(status) = status else {
-            self.counted(attempt.stretch).late += 1;
+            let counts = self.counted(attempt.stretch);
+            counts.waited += 1;
+            counts.late += 1;
             return attempt.lease.finish(Outcome::Failed(Class::ResponseTimeout), now);
         };
         if let Some(at) = self.origins[attempt.member].delayed(self.now) {
@@ -222,6 +243,7 @@ impl World {
         let counts = self.counted(attempt.stretch);
         counts.good += u32::from(status == 200);
         counts.busy += u32::from(status == 503);
+        counts.waited += u32::from(waited > LONG);
         attempt.lease.answered(status, now);
         attempt.lease.finish(Outcome::Answered { status }, now);
     }
@@ -259,13 +281,13 @@ impl World {
     }
 }
 
-/// The pool as the configuration says; everything is as by default but for what is looked into.
-fn pool_of(origins: usize, overload: bool, now: Instant) -> Pool {
+/// The pool as the configuration says; everything is as by default but for what is looked into. `overload`: what is
+/// written of it.
+fn pool_of(origins: usize, overload: &str, now: Instant) -> Pool {
     let names: Vec<String> = (1..=origins).map(|number| format!("10.20.1.{number}:8080")).collect();
-    let off = if overload { "" } else { ", overload: off" };
     let text = format!(
         "version: 1\nprocess: {{ listeners: [ {{ address: 127.0.0.1:8080 }} ] }}\npools:\n  p:\n    origins: {names:?}\n    \
-         health: {{ probe: {{ http: {{ path: /healthz }} }}{off} }}\n"
+         health: {{ probe: {{ http: {{ path: /healthz }} }}, overload: {overload} }}\n"
     );
     let loaded = config::parse("sim.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
     let pool = loaded.config.pools.get("p").and_then(|pool| Pool::compile("p", pool, None, now).ok());

@@ -118,6 +118,7 @@ impl Check<'_> {
             self.warn(&origins, "every origin is drained", "leave one that serves");
         }
         self.pool_timeouts(&format!("{path}.timeouts"), pool);
+        self.outliers(&format!("{path}.health.outlier_detection"), pool);
         let at_algorithm = format!("{path}.balance.algorithm");
         match pool.balance.algorithm {
             _ if self.places.is_spoiled(&at_algorithm) => {}
@@ -146,6 +147,25 @@ impl Check<'_> {
         {
             let found = "a TCP probe sees an open port, not whether the origin can answer";
             self.warn(format!("{path}.health.probe"), found, "set \"http\"");
+        }
+        if pool.health.outlier_detection != Off::Off {
+            let found = "an origin that is put out by failed requests gives all of its keys to others";
+            let meant = "leave it off in a pool placed by a key: probes and \"overload\" do with less";
+            self.warn(format!("{path}.health.outlier_detection"), found, meant);
+        }
+    }
+
+    fn outliers(&mut self, path: &str, pool: &Pool) {
+        let Off::On(written) = &pool.health.outlier_detection else { return };
+        let [at_failures, at_ratio, at_cooldown, at_most] =
+            ["failures", "error_ratio", "cooldown", "max_cooldown"].map(|key| format!("{path}.{key}"));
+        if written.cooldown > written.max_cooldown && self.are_sound(&[&at_cooldown, &at_most]) {
+            let most = written.max_cooldown.print();
+            self.error(at_cooldown, found(written.cooldown), format!("expected at most max_cooldown ({most})"));
+        }
+        let finds_nobody = written.failures == Off::Off && written.error_ratio == Off::Off;
+        if finds_nobody && self.are_sound(&[&at_failures, &at_ratio]) {
+            self.error(path, "neither failures nor error_ratio", "expected one of them, or off");
         }
     }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::http_words::{Path, StatusRange};
 use super::number::within;
+use super::outlier::OutlierDetection;
+use super::overload::Overload;
 use super::units::{Duration, Off, Percent, time_above_zero};
 use super::written::{self, As, choices};
 
@@ -16,15 +18,25 @@ use super::written::{self, As, choices};
 pub struct Health {
     /// How origins are probed.
     pub probe: Off<Probe>,
+    /// When failed requests put an origin out.
+    pub outlier_detection: Off<OutlierDetection>,
     /// Share of origins soft evidence may never take below.
     pub min_healthy: Percent,
     /// What happens when every origin is out: keep tries them all the same, fail answers 503 at once.
     pub panic: Panic,
+    /// When load is taken off an origin that has too much of it.
+    pub overload: Off<Overload>,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self { probe: Off::On(Probe::default()), min_healthy: Percent(50.0), panic: Panic::Keep }
+        Self {
+            probe: Off::On(Probe::default()),
+            outlier_detection: Off::Off,
+            min_healthy: Percent(50.0),
+            panic: Panic::Keep,
+            overload: Off::On(Overload::default()),
+        }
     }
 }
 

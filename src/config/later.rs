@@ -10,8 +10,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Listener", "tls", None),
     ("Pool", "tls", None),
-    ("Health", "outlier_detection", None),
-    ("Health", "overload", None),
     ("Route", "split", None),
     ("Route", "redirect", None),
     ("Route", "respond", None),

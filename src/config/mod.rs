@@ -18,6 +18,8 @@ mod later;
 mod matching;
 mod number;
 mod origin;
+mod outlier;
+mod overload;
 pub mod place;
 pub mod pool;
 pub mod process;

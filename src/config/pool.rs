@@ -18,6 +18,8 @@ pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
 pub use super::origin::{Origin, State};
+pub use super::outlier::OutlierDetection;
+pub use super::overload::Overload;
 pub use super::slow_start::{Hold, SlowStart};
 
 /// One entry of `pools`: origins serving the same thing.

@@ -1,12 +1,9 @@
 //! How does an origin come into its share?
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::fault::refuse;
-use super::report::Invalid;
-use super::units::{Duration, Off, Percent, Times, time_above_zero};
-use super::written::Written;
+use super::units::{Duration, Off, Percent, Times, share_above_zero, time_above_zero};
 
 /// The `slow_start` section: newcomers, and origins that were out, grow into their share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +13,7 @@ pub struct SlowStart {
     #[serde(deserialize_with = "time_above_zero")]
     pub window: Duration,
     /// The part of its share a newcomer begins with.
-    #[serde(deserialize_with = "above_zero")]
+    #[serde(deserialize_with = "share_above_zero")]
     pub from: Percent,
     /// When growth pauses.
     pub hold: Off<Hold>,
@@ -42,13 +39,4 @@ impl Default for Hold {
     fn default() -> Self {
         Self { error_ratio: Off::On(Percent(5.0)), latency: Off::On(Times(3.0)) }
     }
-}
-
-/// Without any request nothing would be learned of a newcomer.
-fn above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Percent, D::Error> {
-    let share = Percent::deserialize(deserializer)?;
-    if share.0 <= 0.0 {
-        return Err(refuse(&Invalid::new(format!("found \"{}\"", share.print()), "expected a share above 0%")));
-    }
-    Ok(share)
 }

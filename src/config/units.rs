@@ -331,6 +331,15 @@ pub(super) fn time_above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Res
     Ok(time)
 }
 
+/// A part of a share that is some of it: without any request nothing would be learned of an origin.
+pub(super) fn share_above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Percent, D::Error> {
+    let share = Percent::deserialize(deserializer)?;
+    if share.0 <= 0.0 {
+        return Err(refuse(&Invalid::new(format!("found \"{}\"", share.print()), "expected a share above 0%")));
+    }
+    Ok(share)
+}
+
 /// A size that leaves room for something.
 pub(super) fn bytes_above_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     let bytes = Bytes::deserialize(deserializer)?;

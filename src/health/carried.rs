@@ -32,6 +32,7 @@ impl<T> State<T> {
             run: self.run.retimed(time),
             hang: self.hang,
             trouble: self.trouble.map(|trouble| trouble.retimed(time)),
+            outlier: self.outlier.retimed(time),
             ejections: self.ejections.retimed(time).under(&Offences::EJECTIONS),
             hangs: self.hangs.retimed(time).under(&Offences::HANGS),
             share: self.share.retimed(time),

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::hold::Held;
+use super::overload::Watch;
 use super::tally::Window;
 use super::{Brake, Policy, Target};
 use crate::age::Age;
@@ -42,6 +43,9 @@ pub struct Course<T = Instant> {
     before: Option<(T, Box<Window>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     looked: Option<T>,
+    /// Whether one of its origins is overloaded: of the last seconds, and looked at again.
+    #[serde(skip)]
+    overload: Watch,
 }
 
 /// The course of a pool, handed from roster to roster. Only the judge changes it.
@@ -88,7 +92,7 @@ pub(super) enum Pace {
 
 impl<T> Default for Course<T> {
     fn default() -> Self {
-        Self { short: false, relieved: None, before: None, looked: None }
+        Self { short: false, relieved: None, before: None, looked: None, overload: Watch::default() }
     }
 }
 
@@ -99,6 +103,7 @@ impl<T> Course<T> {
             relieved: self.relieved.map(time),
             before: self.before.map(|(at, window)| (time(at), window)),
             looked: self.looked.map(time),
+            overload: self.overload,
         }
     }
 }
@@ -129,6 +134,11 @@ impl Course {
     /// Is the pool short of origins?
     pub fn is_short(&self) -> bool {
         self.short
+    }
+
+    /// Has an overloaded origin of the pool shed load, if it is time to look.
+    pub(super) fn relieve(&mut self, pool: &[Target], policy: &Policy, now: Instant) {
+        self.overload.look(pool, policy, now);
     }
 
     /// The pool was judged.
@@ -178,7 +188,7 @@ impl Course {
 }
 
 /// What happened at all of these within `back`.
-fn window(pool: &[Target], back: Duration, now: Instant) -> Window {
+pub(super) fn window(pool: &[Target], back: Duration, now: Instant) -> Window {
     let mut window = Window::default();
     pool.iter().for_each(|target| target.live.tally().add_to(&mut window, back, now));
     window

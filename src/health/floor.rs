@@ -463,7 +463,7 @@ mod properties {
     }
 
     fn policy(min_healthy: u32, fail: bool) -> Policy {
-        Policy { probing: Some(HTTP), spare: 1.0 - f64::from(min_healthy) / 100.0, fail, slow_start: None }
+        Policy { probing: Some(HTTP), spare: 1.0 - f64::from(min_healthy) / 100.0, fail, ..Policy::default() }
     }
 
     prop_compose! {

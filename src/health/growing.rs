@@ -36,7 +36,7 @@ impl World {
     #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
     fn new(origins: usize) -> Self {
         let now = Instant::now();
-        let policy = Policy { probing: Some(PROBING), spare: 0.5, fail: false, slow_start: Some(SLOW) };
+        let policy = Policy { probing: Some(PROBING), spare: 0.5, slow_start: Some(SLOW), ..Policy::default() };
         let targets = (0..origins).map(|name| target(name, Live::new(true, true))).collect();
         Self {
             roster: Roster {

@@ -9,13 +9,16 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::answers::Answers;
 use super::board::Takes;
 use super::course::{Look, Pace, Standing};
 use super::floor::{Case, Ruling};
-use super::{Board, Evidence, Grade, Policy, Seen, SlowStart, Span, State, Tally, Verdict, Why};
+use super::overload::{Sight, Strain};
+use super::passive::{Heard, Passive};
+use super::policy::Overload;
+use super::shed::Shed;
+use super::{Bell, Board, Evidence, Grade, Policy, Seen, SlowStart, Span, State, Tally, Target, Verdict, Why};
 use crate::balance::Factor;
 
 /// The health of one origin.
@@ -30,6 +33,7 @@ pub struct Live {
     answers: Answers,
     state: Mutex<State>,
     tally: Tally,
+    passive: Passive,
     /// Where the verdict is shown as well. A board of a departed snapshot is forgotten when the next one comes.
     boards: Mutex<Vec<(Weak<Board>, usize)>>,
     /// Traffic was refused since the judge looked.
@@ -52,16 +56,6 @@ pub struct Report {
     pub last_answer: Option<Instant>,
 }
 
-/// Wakes the judge before its time.
-#[derive(Debug, Default)]
-pub struct Bell {
-    notify: Notify,
-    /// Origins of which something was learned, each once.
-    rung: Mutex<Vec<Arc<Live>>>,
-    /// Everything is to be looked at.
-    all: AtomicBool,
-}
-
 impl Live {
     /// An origin that is assumed up, or has to prove itself first; `known`: its address is.
     pub fn new(proven: bool, known: bool) -> Self {
@@ -74,6 +68,7 @@ impl Live {
             answers: Answers::default(),
             state: Mutex::new(state),
             tally: Tally::default(),
+            passive: Passive::default(),
             boards: Mutex::new(Vec::new()),
             refused: AtomicBool::new(false),
             listed: AtomicBool::new(false),
@@ -139,7 +134,11 @@ impl Live {
 
     /// Does it grow into its share?
     pub fn is_growing(&self) -> bool {
-        self.verdict() == Verdict::Ramping
+        match self.verdict() {
+            Verdict::Ramping => true,
+            Verdict::Overloaded => self.state.lock().grows_since().is_some(),
+            _ => false,
+        }
     }
 
     /// Did it pass its probes once, or was it assumed to?
@@ -205,6 +204,23 @@ impl Live {
         self.answers.resume(run);
     }
 
+    /// What the answers to requests say of it.
+    pub(super) fn passive(&self) -> &Passive {
+        &self.passive
+    }
+
+    /// An answer's header came, or none came in time.
+    pub fn heard(&self, heard: &Heard) {
+        self.passive.heard(heard);
+    }
+
+    /// A request ended, well or not.
+    pub fn ended(self: &Arc<Self>, failed: bool) {
+        if self.passive.ended(failed) {
+            self.ring();
+        }
+    }
+
     /// A request was refused a connection, or the origin was unreachable: to be confirmed at once, if it is in service.
     pub fn refused(self: &Arc<Self>) {
         if self.verdict().serves() && !self.refused.swap(true, Relaxed) {
@@ -256,11 +272,31 @@ impl Live {
 
     /// Takes evidence that came `now`; what follows from it shows when the pool is judged.
     pub fn take(&self, evidence: Evidence, now: Instant) {
+        if matches!(evidence, Evidence::Stalled | Evidence::Connected) {
+            self.passive.forget();
+        }
         self.state.lock().take(evidence, self.last_answer(), now);
     }
 
     pub(super) fn case(&self, seen: &Seen, policy: &Policy, short: bool, now: Instant) -> Case {
-        self.state.lock().case(seen, policy, short, now)
+        let mut state = self.state.lock();
+        if state.weigh_requests(self.passive.requests(), policy, now) {
+            self.passive.forget();
+        }
+        state.case(seen, policy, short, now)
+    }
+
+    /// How it did since `began`, among the others of its pool.
+    pub(super) fn sight(&self, target: &Target, rule: &Overload, began: Instant) -> Sight {
+        let state = self.state.lock();
+        let busy = |(grade, at): (Grade, Instant)| grade == Grade::Overloaded && at >= began;
+        let strain = Strain::of(&self.passive.answers(), state.last_probe().is_some_and(busy));
+        state.sight(strain, target, rule)
+    }
+
+    /// It gives up a part of its share, or gets it back; nobody sees it before [`go_on`](Self::go_on).
+    pub(super) fn shed(&self, change: impl FnOnce(&mut Shed)) {
+        change(self.state.lock().share.shed());
     }
 
     /// Takes a ruling over; nobody sees it before [`go_on`](Self::go_on).
@@ -287,10 +323,11 @@ impl Live {
     ) -> (Option<(Verdict, Verdict, Why)>, bool) {
         let mut state = self.state.lock();
         let (from, before) = (self.verdict(), state.share.milestones());
-        state.share.go_on(pace, looked, policy.slow_start.as_ref(), now);
+        let shed = state.share.shed().tell();
+        state.share.go_on(pace, looked, policy, now);
         self.publish_state(&state);
         let (to, why) = state.verdict();
-        let changed = from != to || before != state.share.milestones();
+        let changed = shed || from != to || before != state.share.milestones();
         (changed.then_some((from, to, why)), state.is_restless())
     }
 
@@ -330,8 +367,7 @@ impl Live {
         if !self.listed.swap(true, Relaxed)
             && let Some(bell) = self.bell.get()
         {
-            bell.rung.lock().push(Arc::clone(self));
-            bell.notify.notify_one();
+            bell.ring_for(self);
         }
     }
 }
@@ -351,29 +387,6 @@ impl Shown {
         let partial = if usable { !self.beyond.is_full() } else { !self.factor.is_none() };
         // Whoever is new is to be met on the walk as long as its keys are not all there.
         Takes { usable, partial: partial || self.new }
-    }
-}
-
-impl Bell {
-    /// Wakes the judge to look at everything: something changed that no origin tells, such as the snapshot or an address.
-    pub fn ring(&self) {
-        self.all.store(true, Relaxed);
-        self.notify.notify_one();
-    }
-
-    /// Is everything to be looked at?
-    pub fn take_all(&self) -> bool {
-        self.all.swap(false, Relaxed)
-    }
-
-    /// Waits for the next ring; one that came meanwhile counts.
-    pub async fn wait(&self) {
-        self.notify.notified().await;
-    }
-
-    /// The origins that rang.
-    pub fn take(&self) -> Vec<Arc<Live>> {
-        std::mem::take(&mut *self.rung.lock())
     }
 }
 

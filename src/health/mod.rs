@@ -8,6 +8,7 @@
 
 pub mod address;
 mod answers;
+mod bell;
 pub mod board;
 mod brake;
 pub mod carried;
@@ -24,15 +25,22 @@ pub mod live;
 #[cfg(test)]
 mod model;
 mod offence;
+mod outlier;
+mod overload;
+mod passive;
 pub mod policy;
 pub mod probe;
 pub mod prober;
 mod ramp;
+#[cfg(test)]
+mod relief;
 mod reserve;
 pub mod roster;
 mod run;
 pub mod schedule;
+mod seen;
 mod share;
+mod shed;
 #[cfg(test)]
 mod simulation;
 pub mod span;
@@ -49,6 +57,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 pub use address::{Address, Endpoint};
+pub use bell::Bell;
 pub use board::Board;
 pub use brake::Brake;
 pub use carried::Carried;
@@ -56,10 +65,13 @@ pub use course::{Course, Memory};
 pub use evidence::{Evidence, Fault, Grade};
 pub use handover::{Handover, Ripe};
 pub use hold::Held;
-pub use live::{Bell, Live, Report};
+pub use live::{Live, Report};
+pub use outlier::Failing;
+pub use passive::Heard;
 pub use policy::{Policy, Probing, SlowStart};
 pub use prober::{Fact, Prober};
 pub use roster::{Role, Roster, Target};
+pub use seen::Seen;
 pub use span::Span;
 pub use tally::{Summary, Tally};
 pub use verdict::{Change, Verdict, Why};
@@ -69,6 +81,10 @@ use course::Place;
 use floor::{Case, Due, Ruling};
 use hang::{Hang, SILENCE};
 use offence::Offences;
+use outlier::Outlier;
+use overload::{Sight, Strain};
+use passive::Ended;
+use policy::Overload;
 use run::Run;
 use share::Share;
 
@@ -89,6 +105,9 @@ pub struct State<T = Instant> {
     hang: Hang,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trouble: Option<Trouble<T>>,
+    /// What failed requests make of it.
+    #[serde(default, skip_serializing_if = "Outlier::is_empty")]
+    outlier: Outlier<T>,
     #[serde(default, skip_serializing_if = "Offences::is_empty")]
     ejections: Offences<T>,
     #[serde(default, skip_serializing_if = "Offences::is_empty")]
@@ -129,6 +148,7 @@ impl State {
             run: Run::default(),
             hang: Hang::default(),
             trouble: None,
+            outlier: Outlier::default(),
             ejections: Offences::EJECTIONS,
             hangs: Offences::HANGS,
             share: Share::new(!proven),
@@ -169,6 +189,7 @@ impl State {
             }
             Evidence::Connected => {
                 self.recover(Why::Connected);
+                self.outlier.clear();
                 self.proven = true;
                 self.run.restart();
             }
@@ -178,6 +199,16 @@ impl State {
                 self.run.forget_time_before(now);
             }
         }
+    }
+
+    /// Takes requests that ended; answers whether what was counted of them is to be forgotten.
+    fn weigh_requests(&mut self, ended: Ended, policy: &Policy, now: Instant) -> bool {
+        self.outlier.weigh(ended, policy.outlier.as_ref(), now)
+    }
+
+    /// How it stands among the others of its pool where one may have to shed load.
+    fn sight(&self, strain: Strain, target: &Target, rule: &Overload) -> Sight {
+        self.share.sight(strain, self.verdict, target, rule)
     }
 
     /// What the judge of the pool needs to know. `short`: the pool is short of origins, so that nobody waits.
@@ -202,20 +233,27 @@ impl State {
             proven: self.proven,
             outside: seen.role != Role::Serves,
             out: !self.verdict.usable(),
-            due: self.trouble.map(|trouble| Due {
-                since: trouble.since,
-                refused: trouble.refusal.is_some(),
-                quiet: self.run.bad_since().is_some() && silent_since.is_some_and(long),
-                hung: trouble.hung.is_some(),
-            }),
+            due: self.due(silent_since.is_some_and(long)),
             hangs: self.hang.silent(heard, now).filter(|_| !self.is_hung()),
             failed: policy.probing.and_then(|probing| self.run.bad_run(probing.timeout)),
-            passes: self.run.passes(),
+            passes: (policy.probing.is_none() || self.run.passes()) && self.outlier.due().is_none(),
             passed: self.run.good_run(),
             passes_long: self.run.good_since().is_some_and(long),
             answers: seen.answered().is_some_and(|at| !long(at)),
             answers_since: seen.answers.filter(|run| !lasts(run.to, LATELY)).map(|run| run.from),
         }
+    }
+
+    /// Why it is due out; `silent`: nothing was heard of it for long.
+    fn due(&self, silent: bool) -> Option<Due> {
+        let by_requests = self.outlier.due().map(|since| Due { since, refused: false, quiet: false, hung: false });
+        let by_itself = self.trouble.map(|trouble| Due {
+            since: trouble.since,
+            refused: trouble.refusal.is_some(),
+            quiet: self.run.bad_since().is_some() && silent,
+            hung: trouble.hung.is_some(),
+        });
+        by_itself.or(by_requests)
     }
 
     /// Takes the ruling over; answers where that leaves it among the others. `needed`: whoever comes back is needed
@@ -231,7 +269,12 @@ impl State {
         }
         let before = self.verdict;
         self.verdict = ruling.verdict;
-        self.why = self.reason(ruling, policy);
+        self.dismissed(before, ruling.verdict, policy, now);
+        let failing = self.outlier.why(now).filter(|_| matches!(ruling.verdict, Verdict::Kept | Verdict::Down));
+        self.why = match failing.filter(|_| self.trouble.is_none() && ruling.known) {
+            Some((failing, left)) => Why::Failing { failing, left },
+            None => self.reason(ruling, policy),
+        };
         if before.usable()
             && ruling.verdict == Verdict::Down
             && let Some(trouble) = &mut self.trouble
@@ -244,6 +287,16 @@ impl State {
         self.share.take_role(seen.role, slow, now);
         self.share.ruled(before.usable(), ruling.verdict.usable(), slow, needed, now);
         if seen.backup { Place::Outside } else { self.share.place(self.verdict, self.proven) }
+    }
+
+    /// It goes, or does not, for the requests that fail.
+    fn dismissed(&mut self, before: Verdict, ruled: Verdict, policy: &Policy, now: Instant) {
+        let Some(rule) = policy.outlier.as_ref().filter(|_| self.outlier.due().is_some()) else { return };
+        match ruled {
+            Verdict::Down if before.usable() => self.outlier.ejected(rule, now),
+            Verdict::Kept => self.outlier.kept(),
+            _ => {}
+        }
     }
 
     /// Since when it grows into its share; `None`: it does not, or is out.
@@ -259,13 +312,14 @@ impl State {
     /// It is somewhere else from now on, which has proven itself: what was learned of the old place says nothing.
     pub fn moved(&mut self) {
         self.recover(Why::Passing);
+        self.outlier.clear();
         self.run = Run::default();
         self.proven = true;
     }
 
     /// May time alone change what follows from what is known?
     pub fn is_restless(&self) -> bool {
-        self.trouble.is_some() || !self.hang.is_empty() || self.share.is_restless()
+        self.trouble.is_some() || self.outlier.due().is_some() || !self.hang.is_empty() || self.share.is_restless()
     }
 
     fn probed(&mut self, grade: Grade, now: Instant) {
@@ -334,28 +388,6 @@ impl State {
             (Some(last), _) => Why::BadProbes { count: self.run.bad(), last },
             (None, why) => why,
         }
-    }
-}
-
-/// What others know of an origin when its pool is judged.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Seen {
-    /// Units of weight.
-    pub weight: u32,
-    /// It serves only while no other may be asked.
-    pub backup: bool,
-    /// What it is to the pool.
-    pub role: Role,
-    /// Is there an address to connect to?
-    pub known: bool,
-    /// Since when requests were answered without a long gap, and when the last one was.
-    pub answers: Option<Span>,
-}
-
-impl Seen {
-    /// When a request was last answered.
-    fn answered(&self) -> Option<Instant> {
-        Some(self.answers?.to)
     }
 }
 

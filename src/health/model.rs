@@ -354,7 +354,7 @@ proptest! {
             http: run.http,
         };
         let spare = 1.0 - f64::from(run.min_healthy) / 100.0;
-        let policy = Policy { probing: Some(probing), spare, fail: run.fail, slow_start: None };
+        let policy = Policy { probing: Some(probing), spare, fail: run.fail, ..Policy::default() };
         // Far enough from the start that "ago" never goes before it.
         let (start, mut clock) = (Instant::now(), 20_000_u64);
         let mut states: Vec<_> = (0..run.origins).map(|_| (State::new(true, true), Answers::default())).collect();

@@ -16,6 +16,40 @@ pub struct Policy {
     pub fail: bool,
     /// How origins come into their share; `None`: at once.
     pub slow_start: Option<SlowStart>,
+    /// When an overloaded origin sheds load; `None`: never.
+    pub overload: Option<Overload>,
+    /// When failed requests make an origin due out; `None`: never.
+    pub outlier: Option<Outlier>,
+}
+
+/// When an overloaded origin sheds load: rule H7.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Overload {
+    /// The greatest part of its share that it sheds at once.
+    pub step: f64,
+    /// The part of its share that it keeps.
+    pub floor: f64,
+    /// How long it keeps to that, before it takes more again.
+    pub recover: Duration,
+    /// Answers that take longer than this multiple of the pool's median count as well.
+    pub slow: Option<f64>,
+}
+
+/// When failed requests make an origin due out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlier {
+    /// So many in a row.
+    pub failures: Option<u32>,
+    /// Or more than this part of them,
+    pub error_ratio: Option<f64>,
+    /// of so many at least,
+    pub min_requests: u32,
+    /// within this time.
+    pub window: Duration,
+    /// How long it is out for the first time; twice as long each further time,
+    pub cooldown: Duration,
+    /// at most this.
+    pub max_cooldown: Duration,
 }
 
 /// How origins come into their share.
@@ -65,7 +99,14 @@ impl Policy {
             spare: 1.0 - written.min_healthy.0 / 100.0,
             fail: written.panic == pool::Panic::Fail,
             slow_start: pool.slow_start.on().map(SlowStart::compile),
+            overload: written.overload.on().map(Overload::compile),
+            outlier: written.outlier_detection.on().map(Outlier::compile),
         }
+    }
+
+    /// Is what answers say to be looked at, and not only what is learned at once?
+    pub(super) fn looks_at_answers(&self) -> bool {
+        self.overload.is_some() || self.outlier.is_some()
     }
 
     /// How many of `members` soft evidence may take out.
@@ -82,6 +123,44 @@ impl Policy {
     /// How much of `weight` soft evidence may take out.
     pub fn spare_weight(&self, weight: u64) -> f64 {
         weight as f64 * self.spare + 1e-9
+    }
+}
+
+impl Overload {
+    fn compile(written: &pool::Overload) -> Self {
+        Self {
+            step: written.step.ratio(),
+            floor: written.floor.ratio(),
+            recover: written.recover.0,
+            slow: written.slow.on().map(|times| times.0),
+        }
+    }
+}
+
+impl Outlier {
+    fn compile(written: &pool::OutlierDetection) -> Self {
+        Self {
+            failures: written.failures.on().copied(),
+            error_ratio: written.error_ratio.on().map(|share| share.ratio()),
+            min_requests: written.min_requests,
+            window: written.window.0,
+            cooldown: written.cooldown.0,
+            max_cooldown: written.max_cooldown.0,
+        }
+    }
+}
+
+/// As where nothing is written.
+impl Default for Overload {
+    fn default() -> Self {
+        Self::compile(&pool::Overload::default())
+    }
+}
+
+/// As where nothing is written but that it is on.
+impl Default for Outlier {
+    fn default() -> Self {
+        Self::compile(&pool::OutlierDetection::default())
     }
 }
 

@@ -93,6 +93,7 @@ impl Roster {
         let settle = |(one, ruling): (&Target, &Ruling)| one.live.settle(ruling, &one.seen(), policy, needed, now);
         let standings: Vec<Standing> = self.targets.iter().zip(&rulings).map(settle).collect();
         let pace = Pace::of(&standings);
+        course.relieve(&self.targets, policy, now);
         let looked = course.look(&self.targets, &standings, policy, &self.brake, now);
         let mut judged = Judged::default();
         for (number, (target, ruling)) in self.targets.iter().zip(&rulings).enumerate() {

@@ -1,4 +1,5 @@
-//! How much of its share may one origin take? What growth, a raised weight, a drain and a replacement make of it together.
+//! How much of its share may one origin take? What growth, a raised weight, overload, a drain and a replacement
+//! make of it together.
 //!
 //! The verdict that evidence leads to is an argument here; while it is out an origin takes nothing, and this says how it
 //! comes back.
@@ -10,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::course::{Look, Pace, Place};
 use super::drain::Drain;
-use super::policy::SlowStart;
+use super::overload::{Sight, Strain};
+use super::policy::{Overload, SlowStart};
 use super::ramp::Ramp;
-use super::{Held, Role, Verdict, Why};
+use super::shed::Shed;
+use super::{Held, Policy, Role, Target, Verdict, Why};
 use crate::balance::Factor;
 
 /// The share of one origin.
@@ -29,6 +32,9 @@ pub(super) struct Share<T = Instant> {
     /// Why neither goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held: Option<Held>,
+    /// What it gave up for being overloaded.
+    #[serde(default, skip_serializing_if = "Shed::is_empty")]
+    shed: Shed<T>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     drain: Option<Drain<T>>,
     /// Since when it is parked: nothing of it goes on.
@@ -47,6 +53,7 @@ impl<T> Share<T> {
             ramp: self.ramp.retimed(time),
             raise: self.raise.retimed(time),
             held: self.held,
+            shed: self.shed.retimed(time),
             drain: self.drain.map(|drain| drain.retimed(time)),
             parked: self.parked.map(time),
             leaves: self.leaves,
@@ -62,6 +69,7 @@ impl Share {
             ramp: Ramp::default(),
             raise: Ramp::default(),
             held: None,
+            shed: Shed::default(),
             drain: None,
             parked: None,
             leaves: false,
@@ -75,9 +83,15 @@ impl Share {
             Some(drain) if drain.is_over() => Some((Verdict::Draining, Why::Drained)),
             Some(drain) => Some((Verdict::Draining, Why::Draining { percent: (drain.part() * 100.0).ceil() as u32 })),
             None if self.leaves && ruled.usable() => Some((Verdict::Leaving, Why::Succeeded)),
+            None if ruled == Verdict::Up && self.shed.percent().is_some() => self.overloaded(),
             None if ruled == Verdict::Up && self.grows() => Some((Verdict::Ramping, self.growth())),
             None => None,
         }
+    }
+
+    fn overloaded(&self) -> Option<(Verdict, Why)> {
+        let (percent, busy) = self.shed.percent()?;
+        Some((Verdict::Overloaded, Why::Overloaded { percent, busy }))
     }
 
     fn growth(&self) -> Why {
@@ -91,8 +105,30 @@ impl Share {
 
     /// The part that one in service may take, and that of the points beyond the weight it had before it was raised.
     pub(super) fn factors(&self) -> (Factor, Factor) {
-        let all = Factor::new(self.ramp.part() * self.drain.map_or(1.0, |drain| drain.part()));
+        let drain = self.drain.map_or(1.0, |drain| drain.part());
+        let all = Factor::new(self.ramp.part() * self.shed.part() * drain);
         (all, all.times(Factor::new(self.raise.part())))
+    }
+
+    /// What it gave up for being overloaded.
+    pub(super) fn shed(&mut self) -> &mut Shed {
+        &mut self.shed
+    }
+
+    /// How it stands among the others where one may have to shed load; `ruled`: what is held of it.
+    pub(super) fn sight(&self, strain: Strain, ruled: Verdict, target: &Target, rule: &Overload) -> Sight {
+        let serves = target.role == Role::Serves && !target.backup && self.drain.is_none() && self.parked.is_none();
+        let weight = f64::from(target.weight);
+        match ruled {
+            _ if !serves || self.joins || ruled == Verdict::Joining => Sight::default(),
+            Verdict::Down => Sight { strain, weight, hidden: weight, can_step: false },
+            _ => {
+                // The pool did without a newcomer: what that does not have yet is hidden from nobody.
+                let own = if self.ramp.is_newcomer() { weight * self.ramp.part() } else { weight };
+                let takes = weight * self.ramp.part() * self.shed.part();
+                Sight { strain, weight: own, hidden: own - takes, can_step: self.shed.can_step(rule) }
+            }
+        }
     }
 
     /// Is it new to its pool, and has not all of its share yet?
@@ -178,9 +214,13 @@ impl Share {
     }
 
     /// Time passed. `looked`: what came of looking whether growth is to be held, where that was done.
-    pub(super) fn go_on(&mut self, pace: Pace, looked: Option<Look>, slow: Option<&SlowStart>, now: Instant) {
+    pub(super) fn go_on(&mut self, pace: Pace, looked: Option<Look>, policy: &Policy, now: Instant) {
+        let slow = policy.slow_start.as_ref();
         if self.parked.is_some() {
             return [&mut self.ramp, &mut self.raise].into_iter().for_each(|ramp| ramp.rest(now));
+        }
+        if policy.overload.is_none() {
+            self.shed.forget();
         }
         if self.drain.is_none() {
             let held = self.held;

@@ -76,7 +76,7 @@ impl World {
         };
         Self {
             origins: (0..origins).map(|_| origin()).collect(),
-            policy: Policy { probing: Some(probing), spare: 0.5, fail, slow_start: None },
+            policy: Policy { probing: Some(probing), spare: 0.5, fail, ..Policy::default() },
             now: start,
             short: false,
             hanging: Vec::new(),

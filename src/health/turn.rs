@@ -22,6 +22,8 @@ const STALL: Duration = Duration::from_millis(250);
 const REST: u32 = 19;
 /// but not longer than this.
 const LONGEST_REST: Duration = Duration::from_millis(500);
+/// What answers say is looked at this often, whatever else happens.
+const LOOK: Duration = Duration::from_secs(1);
 /// Probes that wait longer than this say that there are more than may run.
 const BEHIND: Duration = Duration::from_millis(500);
 /// What waits for the pace is looked at again after this: some probes then start at once.
@@ -339,7 +341,9 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         let now = now();
         for book in &mut self.books {
             let (age, began) = (now.saturating_duration_since(book.judged), self::now());
-            if !(book.dirty && age >= book.rest || book.restless && age >= TURN.max(book.rest)) {
+            let looks = book.roster.policy.looks_at_answers() && age >= LOOK;
+            let wanted = book.dirty || looks || book.restless && age >= TURN;
+            if !wanted || age < book.rest {
                 continue;
             }
             let short = book.roster.memory.is_short();

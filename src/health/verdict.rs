@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Fault;
 use super::hold::Held;
+use super::outlier::Failing;
 
-/// What is held of an origin now. Later rules add to these: overloaded.
+/// What is held of an origin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -22,6 +23,8 @@ pub enum Verdict {
     Up,
     /// In service, and growing into its share.
     Ramping,
+    /// In service, and taking less than its share for having had too much to do.
+    Overloaded,
     /// Due out, but kept in service by the floor of its pool.
     Kept,
     /// Out.
@@ -50,6 +53,20 @@ pub enum Why {
         held: Held,
         /// So much of it, in percent.
         percent: u32,
+    },
+    /// It takes a part of its share.
+    Overloaded {
+        /// So much of it, in percent.
+        percent: u32,
+        /// So many percent of what it answered said that it has too much to do.
+        busy: u32,
+    },
+    /// Requests to it fail.
+    Failing {
+        /// How many.
+        failing: Failing,
+        /// How long it is out for that, in seconds.
+        left: u64,
     },
     /// It gives its share up.
     Draining {
@@ -110,12 +127,21 @@ pub struct Change {
 
 impl Verdict {
     /// Every verdict, each once.
-    pub const ALL: [Self; 8] =
-        [Self::Joining, Self::Up, Self::Ramping, Self::Kept, Self::Down, Self::Draining, Self::Leaving, Self::Parked];
+    pub const ALL: [Self; 9] = [
+        Self::Joining,
+        Self::Up,
+        Self::Ramping,
+        Self::Overloaded,
+        Self::Kept,
+        Self::Down,
+        Self::Draining,
+        Self::Leaving,
+        Self::Parked,
+    ];
 
     /// May any request go there?
     pub const fn usable(self) -> bool {
-        matches!(self, Self::Up | Self::Ramping | Self::Kept | Self::Leaving)
+        matches!(self, Self::Up | Self::Ramping | Self::Overloaded | Self::Kept | Self::Leaving)
     }
 
     /// Do requests go there, if only those that did before?
@@ -129,6 +155,7 @@ impl Verdict {
             Self::Joining => "joining",
             Self::Up => "up",
             Self::Ramping => "ramping",
+            Self::Overloaded => "overloaded",
             Self::Kept => "kept",
             Self::Down => "down",
             Self::Draining => "draining",
@@ -151,6 +178,8 @@ impl Why {
             Self::Unprobed => "unprobed",
             Self::Passing => "passing",
             Self::Held { .. } => "held",
+            Self::Overloaded { .. } => "overload",
+            Self::Failing { failing, .. } => failing.as_str(),
             Self::Draining { .. } => "draining",
             Self::Drained => "drained",
             Self::Succeeded => "succeeded",
@@ -185,6 +214,11 @@ impl fmt::Display for Why {
             Self::Unprobed => f.write_str("assumed up: its pool is not probed"),
             Self::Passing => f.write_str("probes pass"),
             Self::Held { held, percent } => write!(f, "held: {held}; takes {percent}% of its share"),
+            Self::Overloaded { percent, busy } => {
+                write!(f, "takes {percent}% of its share: {busy}% of what it answered said that it has too much to do")
+            }
+            Self::Failing { failing, left: 0 } => write!(f, "{failing}"),
+            Self::Failing { failing, left } => write!(f, "{failing}; it is out for {left} s more"),
             Self::Draining { percent } => write!(f, "{percent}% of its share is left"),
             Self::Drained => f.write_str("drained: it gets no new request"),
             Self::Succeeded => f.write_str("it serves until those that come have its keys"),
@@ -212,7 +246,7 @@ mod tests {
     #[test]
     fn kept_is_usable_and_joining_is_not() {
         let usable: Vec<_> = Verdict::ALL.into_iter().filter(|verdict| verdict.usable()).collect();
-        assert_eq!(usable, [Verdict::Up, Verdict::Ramping, Verdict::Kept, Verdict::Leaving]);
+        assert_eq!(usable, [Verdict::Up, Verdict::Ramping, Verdict::Overloaded, Verdict::Kept, Verdict::Leaving]);
     }
 
     #[test]

@@ -82,13 +82,14 @@ impl Pending {
     }
 
     fn waits_for(&self) -> impl Iterator<Item = &Arc<Origin>> {
-        self.newcomers.iter().filter(|origin| matches!(origin.verdict(), Verdict::Joining | Verdict::Ramping))
+        self.newcomers.iter().filter(|origin| origin.verdict() == Verdict::Joining || origin.health().is_growing())
     }
 
     /// How far in is the change?
     fn stage(&self) -> Stage {
-        let stands = |verdict| self.newcomers.iter().any(|origin| origin.verdict() == verdict);
-        match (stands(Verdict::Joining), stands(Verdict::Ramping)) {
+        let joins = self.newcomers.iter().any(|origin| origin.verdict() == Verdict::Joining);
+        let grows = self.newcomers.iter().any(|origin| origin.health().is_growing());
+        match (joins, grows) {
             (_, true) => Stage::Growing,
             (true, false) => Stage::Joining,
             (false, false) => Stage::In,

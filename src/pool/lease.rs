@@ -4,12 +4,13 @@
 //! nothing was learned. Its success
 //! path takes no lock; a failure takes the short one of the origin's health.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::balance::Balancer;
-use crate::health::{Endpoint, Live};
+use crate::health::{Endpoint, Heard, Live};
 use crate::resilience::Class;
 
 use super::{Origin, Pass, Pick};
@@ -25,6 +26,8 @@ pub struct Lease {
     balancer: Balancer,
     /// What was hashed, or drawn if there was nothing to hash.
     key: u32,
+    /// Who asks.
+    client: IpAddr,
     began: Instant,
     answer: Option<(u16, Instant)>,
     /// Did the answer come from the origin's own cache?
@@ -79,7 +82,13 @@ impl Drop for Slot {
 impl Lease {
     pub(super) fn new(pick: Pick, now: Instant) -> Self {
         let Pick { origin, endpoint, pass, balancer, key, .. } = pick;
-        Self { origin, endpoint, pass, balancer, key, began: now, answer: None, hit: None }
+        let client = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self { origin, endpoint, pass, balancer, key, client, began: now, answer: None, hit: None }
+    }
+
+    /// The same, and this client asks for it.
+    pub fn asked_by(self, client: IpAddr) -> Self {
+        Self { client, ..self }
     }
 
     /// The origin.
@@ -120,6 +129,7 @@ impl Lease {
         if self.answer.is_none() {
             self.answer = Some((status, now));
             self.health().answered(now);
+            self.heard(status == OVERLOADED, now);
             self.took(is_failure(status), now);
         }
     }
@@ -131,18 +141,18 @@ impl Lease {
 
     /// The attempt ended.
     pub fn finish(mut self, outcome: Outcome, now: Instant) {
-        let (error, failed) = match outcome {
+        let (error, failed, unfit) = match outcome {
             Outcome::Abandoned => return,
             Outcome::Answered { status } => {
                 self.answered(status, now);
-                (status >= 500, is_failure(status))
+                (status >= 500, is_failure(status), status >= 500 && status != OVERLOADED)
             }
             // Failures of ours or of the client say nothing about the origin.
             Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
             Outcome::Failed(class) => {
                 self.failed(class, now);
                 self.took(true, now);
-                (true, true)
+                (true, true, class != Class::Stale)
             }
         };
         if failed {
@@ -150,10 +160,14 @@ impl Lease {
         }
         let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
         self.origin.tally().record(error, took, self.hit, now);
+        self.health().ended(unfit);
     }
 
     /// What traffic says about the origin's health: rule H2.
     fn failed(&self, class: Class, now: Instant) {
+        if class == Class::ResponseTimeout && self.answer.is_none() {
+            self.heard(true, now);
+        }
         match class {
             Class::ConnectRefused => self.health().refused(),
             // One that answered and fell silent later answers.
@@ -164,6 +178,12 @@ impl Lease {
         }
     }
 
+    /// What an answer, or that there is none in time, says of the origin's load: rule H7.
+    fn heard(&self, busy: bool, now: Instant) {
+        let (key, client, took) = (self.key, self.client, now.saturating_duration_since(self.began));
+        self.health().heard(&Heard { key, client, busy, took });
+    }
+
     fn took(&self, failed: bool, now: Instant) {
         self.balancer.took(self.origin.load(), now.saturating_duration_since(self.began), failed, now);
     }
@@ -172,6 +192,9 @@ impl Lease {
         self.origin.health()
     }
 }
+
+/// More than it can do: no failure of the origin's.
+const OVERLOADED: u16 = 503;
 
 /// Does an answer of this status count as a failed try where load is weighed? Rule R5.
 fn is_failure(status: u16) -> bool {

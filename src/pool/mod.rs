@@ -343,7 +343,7 @@ mod tests {
                 max_connecting: Off::Off,
             },
             retry_budget: written::RetryBudget { ratio: Percent(20.0), floor: Rate(10.0) },
-            health: written::Health { probe: Off::On(probe), min_healthy: Percent(50.0), panic: written::Panic::Keep },
+            health: written::Health { probe: Off::On(probe), ..written::Health::default() },
             discovery: Off::Off,
             slow_start: Off::On(written::SlowStart::default()),
             guard: Off::Off,

@@ -281,6 +281,7 @@ impl Pool {
             _ if ask.tried.contains(&owner) => Reason::OwnerTried,
             _ if health.factor_beyond().takes(hash) && member.address.is_known() => Reason::OwnerFull,
             _ if health.verdict() == Verdict::Draining => Reason::OwnerDraining,
+            _ if health.verdict() == Verdict::Overloaded => Reason::OwnerOverloaded,
             _ if health.factor().is_none() || !member.address.is_known() => Reason::OwnerOut,
             _ => Reason::OwnerPartial,
         }

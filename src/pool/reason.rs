@@ -27,6 +27,8 @@ pub enum Reason {
     OwnerOut,
     /// The owner grows and takes a part of its keys now, and this is none of them: the first that takes it.
     OwnerPartial,
+    /// The owner is overloaded and sheds a part of its keys, this one among them: the first that takes it.
+    OwnerOverloaded,
     /// The owner is drained, and has this key no more.
     OwnerDraining,
     /// The first with room for one more after an owner that has as much in flight as it may.
@@ -63,6 +65,7 @@ impl Reason {
             Self::Owner => "owner",
             Self::OwnerOut => "owner_out",
             Self::OwnerPartial => "owner_partial",
+            Self::OwnerOverloaded => "owner_overloaded",
             Self::OwnerDraining => "owner_draining",
             Self::OwnerFull => "owner_full",
             Self::OwnerTried => "owner_tried",

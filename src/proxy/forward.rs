@@ -95,6 +95,7 @@ impl Gateway {
         }
         ctx.attempts.push(Attempt::new(&pick, meters, now));
         let lease = pick.lease(now);
+        let lease = lease.asked_by(ctx.client());
         let answer = Answer::Nothing;
         ctx.running =
             Some(Running { lease, connection, watch: None, last_on_connection: false, given_up: false, answer });

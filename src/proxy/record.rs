@@ -115,6 +115,7 @@ fn away(reason: Reason) -> Option<Away> {
         Reason::OwnerOut | Reason::Backup => Some(Away::Down),
         Reason::OwnerFull | Reason::BackupFull => Some(Away::Spill),
         Reason::OwnerPartial | Reason::Former => Some(Away::Ramp),
+        Reason::OwnerOverloaded => Some(Away::Overload),
         Reason::OwnerDraining => Some(Away::Drain),
     }
 }
