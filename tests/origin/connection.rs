@@ -48,6 +48,16 @@ pub(crate) enum After {
     Http2,
 }
 
+/// A header that httparse takes: no byte of its first line is odd, where the line is not UTF-8.
+fn spelt(header: &[u8]) -> Vec<u8> {
+    let mut header = header.to_vec();
+    let end = header.iter().position(|byte| *byte == b'\n').unwrap_or(header.len());
+    if std::str::from_utf8(&header[..end]).is_err() {
+        header[..end].iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'_');
+    }
+    header
+}
+
 /// What these steps make of the request's body.
 pub(crate) fn use_of(steps: &[Step]) -> Use {
     let answers = |wanted: fn(&Body) -> bool| {
@@ -160,7 +170,8 @@ impl Client {
     fn understand(&self, bytes: &[u8]) -> Option<Head> {
         let mut lines = [httparse::EMPTY_HEADER; HEADERS_AT_MOST];
         let mut parsed = httparse::Request::new(&mut lines);
-        parsed.parse(bytes).ok()?;
+        let spelt = spelt(bytes);
+        parsed.parse(&spelt).ok()?;
         let (method, target) = (parsed.method?.to_owned(), parsed.path?.to_owned());
         let latin = |bytes: &[u8]| bytes.iter().map(|byte| char::from(*byte)).collect::<String>();
         let all = |name: &'static str| parsed.headers.iter().filter(move |h| h.name.eq_ignore_ascii_case(name));
