@@ -123,7 +123,7 @@ impl OriginCarried {
         Self {
             health: origin.health().export(now),
             load: origin.load().export(now),
-            in_flight: origin.load().own(),
+            in_flight: origin.in_flight(),
             resolved: address.resolved(),
         }
     }
@@ -230,10 +230,10 @@ impl Pool {
         carried.course.iter().for_each(|course| self.roster.memory.import(course, now));
     }
 
-    /// Attempts under way at each origin, by name, as far as there are any.
+    /// Attempts under way at each origin, by name, as far as there are any; those of a process before this one count.
     pub fn under_way(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
-        let own = |member: &Member| (Some(member.origin.load().own())).filter(|own| *own > 0);
-        self.members.iter().filter_map(move |member| Some((member.name(), own(member)?)))
+        let all = |member: &Member| Some(member.origin.in_flight()).filter(|all| *all > 0);
+        self.members.iter().filter_map(move |member| Some((member.name(), all(member)?)))
     }
 
     /// So many are under way at each in a process that is leaving; at others none is any more.
@@ -394,6 +394,7 @@ mod tests {
         let moved = elsewhere(&here, &written, now, now);
         let count = || (only_origin(&moved).in_flight(), only_origin(&moved).load().own());
         assert_eq!(count(), (3, 0));
+        assert_eq!(elsewhere(&moved, &written, now, now).members()[0].origin().in_flight(), 3, "told on to a third");
         drop(leases);
         assert_eq!(here.under_way().count(), 0);
         moved.tell_elsewhere(|_| 0);
