@@ -1,7 +1,10 @@
 //! A small HTTP/1.1 client over one kept connection, which hides nothing: a connection that ends early is an error.
 
 use std::io::{self, BufRead, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::AsRawFd as _;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 
 use super::PATIENCE;
 
@@ -28,6 +31,7 @@ pub(crate) struct Answer {
 /// A client with at most one connection.
 pub(crate) struct Client {
     to: SocketAddr,
+    from: Option<Ipv4Addr>,
     stream: Option<io::BufReader<TcpStream>>,
 }
 
@@ -75,7 +79,12 @@ impl Ask {
 
 impl Client {
     pub(crate) fn new(to: SocketAddr) -> Self {
-        Self { to, stream: None }
+        Self { to, from: None, stream: None }
+    }
+
+    /// The same with this address of its own, one of the loopback network.
+    pub(crate) fn from(self, address: Ipv4Addr) -> Self {
+        Self { from: Some(address), ..self }
     }
 
     /// Sends a request on the kept connection, or on a new one where there is none.
@@ -102,12 +111,22 @@ impl Client {
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.to, PATIENCE)?;
+        let stream = match (self.from, self.to) {
+            (Some(from), SocketAddr::V4(to)) => connect_from(from, to)?,
+            _ => TcpStream::connect_timeout(&self.to, PATIENCE)?,
+        };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(stream)
     }
+}
+
+fn connect_from(from: Ipv4Addr, to: SocketAddrV4) -> io::Result<TcpStream> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0)))?;
+    connect(socket.as_raw_fd(), &SockaddrIn::from(to))?;
+    Ok(TcpStream::from(socket))
 }
 
 impl Answer {

@@ -21,6 +21,7 @@ pub(crate) struct Load {
     fresh: bool,
     ends: bool,
     random: bool,
+    apart: bool,
 }
 
 /// Load that runs; it ends when it is stopped or dropped.
@@ -51,7 +52,7 @@ pub(crate) struct Tally {
 /// 8 kept connections, 400 requests a second in all, `GET /obj/N`.
 pub(crate) fn load(to: SocketAddr) -> Load {
     let make = Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000)));
-    Load { to, clients: 8, rate: 400.0, make, fresh: false, ends: false, random: false }
+    Load { to, clients: 8, rate: 400.0, make, fresh: false, ends: false, random: false, apart: false }
 }
 
 impl Load {
@@ -84,6 +85,12 @@ impl Load {
         self
     }
 
+    /// Each client has an address of its own.
+    pub(crate) fn apart(mut self) -> Self {
+        self.apart = true;
+        self
+    }
+
     /// Gaps of any length up to twice the mean, not all alike.
     pub(crate) fn random_gaps(mut self) -> Self {
         self.random = true;
@@ -105,14 +112,18 @@ impl Load {
         let gap = Duration::from_secs_f64(f64::from(self.clients) / self.rate);
         let mut due = Instant::now() + gap.mul_f64(f64::from(n) / f64::from(self.clients));
         let mut tally = Tally::default();
-        let mut client = Client::new(self.to);
+        let new = || match self.apart {
+            true => Client::new(self.to).from([127, 0, 1, (n % 250) as u8 + 1].into()),
+            false => Client::new(self.to),
+        };
+        let mut client = new();
         while !state.stop.load(Relaxed) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             // A client that fell behind does not catch up in a burst.
             let gap = if self.random { gap.mul_f64(2.0 * fastrand::f64()) } else { gap };
             due = (due + gap).max(Instant::now());
             if self.fresh {
-                client = Client::new(self.to);
+                client = new();
             }
             tally.count(&mut client, &(self.make)(state.next.fetch_add(1, Relaxed)));
             state.done.fetch_add(1, Relaxed);

@@ -1,0 +1,116 @@
+//! Overload is not death: what does one that answers 503 get, and what one whose requests fail?
+
+use std::time::Duration;
+
+use crate::rig::{self, Gateway, Origin, Rule, on};
+
+/// Windows of five seconds take their time, and a busy machine as well.
+const WINDOWS: Duration = Duration::from_secs(90);
+
+fn origins(count: usize) -> Vec<Origin> {
+    (0..count).map(|number| rig::origin(&format!("o{number}"))).collect()
+}
+
+/// A pool of keys with this section about overload.
+fn pool(overload: &str) -> String {
+    let health = format!("{{ probe: {{ http: {{ path: /healthz }} }}, overload: {overload} }}");
+    format!("pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {health}, origins: $origins }} }}\n")
+}
+
+/// A pool without a key, with outliers.
+fn outliers(section: &str) -> String {
+    let health = format!("{{ probe: {{ http: {{ path: /healthz }} }}, outlier_detection: {section} }}");
+    format!(
+        "pools: {{ p: {{ balance: {{ algorithm: p2c }}, slow_start: off, health: {health}, origins: $origins }} }}\n"
+    )
+}
+
+/// A third of the keys is answered so.
+fn a_third(status: u16) -> [Rule; 3] {
+    ["/obj/1*", "/obj/2*", "/obj/3*"].map(|prefix| on(prefix).answer(status))
+}
+
+fn effective(gateway: &Gateway, name: &str) -> f64 {
+    gateway.origin("p", name)["weight"]["effective"].as_f64().unwrap()
+}
+
+fn states(gateway: &Gateway, origins: &[Origin]) -> Vec<String> {
+    let state = |one: &Origin| gateway.origin("p", &one.name)["state"].as_str().unwrap().to_owned();
+    origins.iter().map(state).collect()
+}
+
+fn await_state(gateway: &Gateway, name: &str, state: &str) {
+    let stands = || (gateway.origin("p", name)["state"] == state).then_some(());
+    rig::within(WINDOWS, stands).unwrap_or_else(|| panic!("{name} is not {state}: {}", gateway.origin("p", name)));
+}
+
+#[test]
+fn h7_one_of_ten_that_answers_503_sheds_a_part_and_takes_it_back() {
+    let all = origins(10);
+    let gateway = rig::gateway(&pool("{ recover: 1s }")).origins(&all).start();
+    let load = rig::load(gateway.address()).apart().start();
+    all[3].script(a_third(503));
+    await_state(&gateway, "o3", "overloaded");
+    let shown = gateway.origin("p", "o3");
+    assert!((0.05..0.95).contains(&effective(&gateway, "o3")), "{shown}");
+    let why = shown["why"].as_str().unwrap();
+    assert!(why.contains("% of what it answered said that it has too much to do"), "{why}");
+    assert!(all.iter().filter(|one| one.name != "o3").all(|one| effective(&gateway, &one.name) >= 1.0));
+    let displaced = || gateway.metrics().sum("moorgate_keys_displaced_ratio", &[("reason", "overload")]);
+    rig::eventually("keys that are elsewhere", || (displaced() > 0.0).then_some(()));
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.sum("moorgate_origins", &[("pool", "p"), ("state", "overloaded")]), 1.0);
+    assert_eq!(metrics.sum("moorgate_ejections_total", &[]), 0.0, "overload is not death");
+    all[3].script([]);
+    await_state(&gateway, "o3", "up");
+    assert!(effective(&gateway, "o3") >= 1.0);
+    assert!(gateway.output().contains("origin o3 is overloaded, was up"), "{}", gateway.output());
+    let tally = load.stop();
+    assert!(tally.failed.is_empty() && tally.by_status.keys().all(|status| [200, 503].contains(status)), "{tally:?}");
+}
+
+#[test]
+fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
+    let all = origins(5);
+    let text = pool("{ recover: 300s }");
+    let mut gateway = rig::gateway(&text).origins(&all[..4]).start();
+    let load = rig::load(gateway.address()).apart().start();
+    all[1].script(a_third(503));
+    await_state(&gateway, "o1", "overloaded");
+    all[1].script([]);
+    drop(load);
+    let before = effective(&gateway, "o1");
+    gateway.knows(&all[4..]);
+    gateway.change(&text);
+    let shown = gateway.origin("p", "o1");
+    assert_eq!((shown["state"].as_str(), effective(&gateway, "o1")), (Some("overloaded"), before), "{shown}");
+    gateway.change(&pool("off"));
+    await_state(&gateway, "o1", "up");
+
+    let text = outliers("{ cooldown: 300s }");
+    let mut gateway = rig::gateway(&text).origins(&all[..4]).start();
+    let load = rig::load(gateway.address()).start();
+    all[1].script([on("*").answer(500)]);
+    await_state(&gateway, "o1", "down");
+    gateway.knows(&all[4..]);
+    gateway.change(&text);
+    load.further(400);
+    assert_eq!(gateway.origin("p", "o1")["state"], "down");
+    all[1].script([]);
+}
+
+#[test]
+fn an_outlier_is_put_out_within_the_floor_and_comes_back() {
+    let all = origins(4);
+    let gateway = rig::gateway(&outliers("{ failures: 5, cooldown: 2s }")).origins(&all).start();
+    let load = rig::load(gateway.address()).start();
+    all[0].script([on("*").answer(500)]);
+    await_state(&gateway, "o0", "down");
+    let metrics = gateway.metrics();
+    assert!(metrics.sum("moorgate_ejections_total", &[("origin", "o0"), ("reason", "failures")]) >= 1.0);
+    assert_eq!(states(&gateway, &all)[1..], ["up"; 3]);
+    all[0].script([]);
+    await_state(&gateway, "o0", "up");
+    let tally = load.stop();
+    assert!(tally.failed.is_empty() && tally.by_status.keys().all(|status| [200, 500].contains(status)), "{tally:?}");
+}
