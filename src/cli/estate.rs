@@ -17,6 +17,7 @@ use crate::lifecycle::handoff::message::{Given, Offer};
 use crate::lifecycle::handoff::take::lives;
 use crate::lifecycle::handoff::upgrades::Launch;
 use crate::lifecycle::signals::Leaving;
+use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::{Ledger, Manager, ReloadOutcome, Reloads, Succession, Teller, Wish};
 use crate::listeners::Drain;
 use crate::observe::Metrics;
@@ -42,6 +43,7 @@ pub(super) struct Holdings {
     pub(super) leaving: Leaving,
     pub(super) succession: Succession,
     pub(super) manager: Manager,
+    pub(super) supervisor: Supervisor,
 }
 
 impl Holdings {
@@ -121,12 +123,14 @@ impl Holdings {
                 self.drain.doors().pass_on(listeners(&kept));
                 admin.iter_mut().for_each(|admin| admin.leave_it());
                 self.manager.succeeded_by(pid);
+                self.supervisor.serves_no_more();
                 self.succession.pass();
             }
             Order::Resume => {
                 self.drain.return_to_service();
                 admin.iter_mut().for_each(Admin::open);
                 self.drain.doors().open();
+                self.supervisor.serving();
                 self.reloads.grant_and_wait(Wish::Resume);
             }
         }
@@ -139,7 +143,7 @@ pub(super) fn life() -> io::Result<(PipeReader, PipeWriter)> {
 }
 
 /// How this process is followed: by the program it was started from, with the arguments it was started with.
-pub(super) fn launch(socket: Option<PathBuf>, refused: Option<&'static str>) -> Launch {
+pub(super) fn launch(socket: Option<PathBuf>, refused: Option<&'static str>, supervisor: &Supervisor) -> Launch {
     let mut arguments = Vec::new();
     let mut all = std::env::args_os().skip(1);
     while let Some(argument) = all.next() {
@@ -154,7 +158,7 @@ pub(super) fn launch(socket: Option<PathBuf>, refused: Option<&'static str>) -> 
     let first = (process::id() == 1).then_some(
         "process 1 ends with everything in its container, so it cannot be followed by another: run it under `moorgate supervise`",
     );
-    Launch { binary, arguments, socket, refused: refused.or(first) }
+    Launch { binary, arguments, socket, refused: refused.or(first), supervisor: supervisor.clone() }
 }
 
 fn named(before: &[&(Given, OwnedFd)]) -> String {

@@ -41,6 +41,7 @@ struct Common {
     drain: Drain,
     readiness: Arc<Readiness>,
     manager: Manager,
+    supervisor: Supervisor,
     succession: Succession,
     reloads: Reloads,
     leaving: Leaving,
@@ -84,7 +85,7 @@ impl Start {
         let opened = Opened::new(&self.process, take(&mut self.handed), self.takeover.as_mut());
         let Opened { bound, admin, shared, before, kept } = self.telling(opened)?;
         let supervisor = self.texts.supervisor.clone();
-        let held = duplicates(&bound, &admin, &supervisor)?;
+        supervisor.will_serve(duplicates(&bound, &admin, &supervisor)?, admin.socket().map(Path::to_owned));
         let log = self.access_log();
         let log = Arc::new(self.telling(log)?);
         let (common, inbox) = self.common(leaving);
@@ -98,13 +99,15 @@ impl Start {
             .context("cannot start the data plane")?;
         let work = self.work(&common);
         self.write_snapshots(&common, inbox)?;
-        supervisor.serving(held);
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         announce(places);
-        if let Some(takeover) = self.takeover.take() {
-            let has_file = self.texts.file.is_some();
-            let heritage = Heritage::of(self.store.clone(), self.ledger.clone(), self.metrics.clone());
-            common.take_over(takeover, kept, &admin, (heritage, has_file))?;
+        match self.takeover.take() {
+            Some(takeover) => {
+                let has_file = self.texts.file.is_some();
+                let heritage = Heritage::of(self.store.clone(), self.ledger.clone(), self.metrics.clone());
+                common.take_over(takeover, kept, &admin, (heritage, has_file))?;
+            }
+            None => common.supervisor.serving(),
         }
         lifecycle::serve(listeners, work, common.leave(connections, self.process.drain));
         common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
@@ -117,12 +120,14 @@ impl Start {
     fn common(&mut self, leaving: &Leaving) -> (Common, Inbox) {
         let takes_over = self.takeover.is_some();
         let manager = take(&mut self.manager);
-        let readiness = Arc::new(Readiness::told_to(manager.clone(), self.texts.supervisor.clone()));
+        let supervisor = self.texts.supervisor.clone();
+        let readiness = Arc::new(Readiness::told_to(manager.clone(), supervisor.clone()));
         let (reloads, inbox) = lifecycle::wishes(readiness.clone());
         let common = Common {
             drain: Drain::with(if takes_over { Doors::held() } else { Doors::default() }),
             readiness,
             manager,
+            supervisor,
             succession: Succession::new(takes_over),
             reloads,
             leaving: leaving.clone(),
@@ -137,12 +142,8 @@ impl Start {
 
     /// Answers at the admin address and the control socket; at once, unless another process does.
     fn answer(&self, bound: admin::Bound, common: &Common, before: Shared) -> anyhow::Result<Asked> {
-        let refused = match self.is_command {
-            true if self.texts.supervisor.exists() => Some("a supervised process cannot start the next one"),
-            true => None,
-            false => Some("the gateway is part of another command"),
-        };
-        let launch = estate::launch(bound.socket().map(Path::to_owned), refused);
+        let refused = (!self.is_command).then_some("the gateway is part of another command");
+        let launch = estate::launch(bound.socket().map(Path::to_owned), refused, &common.supervisor);
         let asked = self.asked(common, bound.socket());
         let admin = Arc::new(Mutex::new(Some(bound.serve(asked, self.takeover.is_none())?)));
         let (life, end_of_life) = estate::life()?;
@@ -159,6 +160,7 @@ impl Start {
             leaving: common.leaving.clone(),
             succession: common.succession.clone(),
             manager: common.manager.clone(),
+            supervisor: common.supervisor.clone(),
         };
         common.upgrades.get_or_init(|| Upgrades::new(holdings.estate(), launch, end_of_life));
         Ok(admin)
@@ -301,6 +303,7 @@ impl Common {
             leaving: self.leaving.clone(),
             succession: self.succession.clone(),
             turn: self.turn.clone(),
+            supervisor: self.supervisor.clone(),
             shown: self.upgrade.clone(),
             heritage,
             has_file,

@@ -18,6 +18,7 @@ use crate::admin::{self, Admin, UpgradeStatus};
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::handoff::take::{self, Heir, Order, Patience};
 use crate::lifecycle::signals::Leaving;
+use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::{
     By, Learned, Ledger, Readiness, ReloadAsk, Reloads, Succession, Unreadable, Wish, hear_since, none_under_way,
 };
@@ -63,6 +64,7 @@ pub(super) struct Successor {
     pub(super) leaving: Leaving,
     pub(super) succession: Succession,
     pub(super) turn: watch::Sender<bool>,
+    pub(super) supervisor: Supervisor,
     pub(super) shown: Arc<Mutex<Option<UpgradeStatus>>>,
     pub(super) heritage: Heritage,
     /// Is there a file to be put in force?
@@ -166,6 +168,7 @@ impl Successor {
                 self.admin.lock().iter_mut().for_each(Admin::open);
                 self.drain.doors().open();
                 log::info!("took over from process {pid}: accepting");
+                self.supervisor.serving();
             }
             Order::Hold => {
                 self.drain.doors().hold();
@@ -190,6 +193,7 @@ impl Successor {
             }
             Order::Leave(why) => {
                 log::error!("giving way: {why}");
+                self.supervisor.serves_no_more();
                 self.drain.doors().hold();
                 self.admin.lock().iter_mut().for_each(|admin| admin.pass_on(true));
                 self.drain.begin();

@@ -217,3 +217,65 @@ fn status_ready_says_by_its_exit_code_what_a_balancer_is_told() {
     assert_eq!(gateway.exit(), 130);
     assert_eq!(ready(&gateway), (Some(1), String::new()), "nobody answers");
 }
+
+/// A short wait for what idles, so that the process before is soon gone.
+fn upgradable(origins: &[&Origin]) -> Gateway {
+    let setup = rig::gateway(POOL).origins(origins.iter().copied()).started_by(Way::Supervised);
+    setup.process("drain", "{ lame_duck: 0s, timeout: 1s }").start()
+}
+
+fn generation(gateway: &Gateway) -> u64 {
+    gateway.status()["generation"].as_u64().unwrap()
+}
+
+#[test]
+fn u9_usr2_at_the_supervisor_has_the_next_process_take_over_without_a_request_lost() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    let mut gateway = upgradable(&[&a, &b]);
+    let first = serving(&gateway);
+    let load = rig::load(gateway.address()).clients(4).rate(200.0).fresh_connections().start();
+    load.further(50);
+    gateway.signal(Signal::SIGUSR2);
+    eventually("the next process serves", || (generation(&gateway) == 2).then_some(()));
+    eventually("the one before is gone", || {
+        let children = gateway.children();
+        (children.len() == 1 && children[0] != first).then_some(())
+    });
+    load.further(50);
+    load.stop().assert_all_good();
+    let second = crash(&gateway);
+    another_serves(&gateway, second);
+    assert!(!gateway.output().contains("panicked"), "{}", gateway.output());
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(gateway.exit(), 0);
+}
+
+#[test]
+fn u9_a_command_has_the_supervisor_start_the_next_process() {
+    let a = rig::origin("a");
+    let gateway = upgradable(&[&a]);
+    let output = gateway.command(&["upgrade"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(generation(&gateway), 2);
+    let other = gateway.command(&["upgrade", "--binary", env!("CARGO_BIN_EXE_moorgate")]);
+    assert_eq!(other.status.code(), Some(1), "{other:?}");
+    assert!(String::from_utf8_lossy(&other.stderr).contains("put the new one in its place"), "{other:?}");
+}
+
+/// The process before takes its sockets back; nobody is started in its place.
+#[test]
+fn u2_when_the_next_process_crashes_at_once_the_one_before_serves_on() {
+    let a = rig::origin("a");
+    let mut gateway = upgradable(&[&a]);
+    let first = serving(&gateway);
+    gateway.signal(Signal::SIGUSR2);
+    eventually("the next process serves", || (generation(&gateway) == 2).then_some(()));
+    let next = gateway.children().into_iter().find(|pid| *pid != first).unwrap();
+    kill(Pid::from_raw(next), Signal::SIGKILL).unwrap();
+    assert_eq!(gateway.get("/x").status, 200);
+    eventually("it is told", || gateway.output().contains("upgrade failed, nothing changed").then_some(()));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!((gateway.children(), generation(&gateway)), (vec![first], 1));
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(gateway.exit(), 0);
+}

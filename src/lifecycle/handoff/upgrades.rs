@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::give::{Estate, Give, Outcome, Patience};
 use super::line::{Heard, Line, now};
 use super::message::{Hello, Message, PREAMBLE};
+use crate::lifecycle::supervise::Supervisor;
 
 /// For a new process to load its file and call.
 const CALL: Duration = Duration::from_secs(20);
@@ -44,6 +45,8 @@ pub struct Launch {
     pub socket: Option<PathBuf>,
     /// Why it cannot be started by this process, if it cannot.
     pub refused: Option<&'static str>,
+    /// Who starts it instead, if somebody does: whoever started this process is to see how the next one ends.
+    pub supervisor: Supervisor,
 }
 
 /// The upgrades of a process.
@@ -136,15 +139,32 @@ impl Upgrades {
         let Some(socket) = &self.launch.socket else {
             return Err("there is no control socket to hand over at".to_owned());
         };
+        if self.launch.supervisor.exists() {
+            return self.upgrade_by_supervisor(binary);
+        }
         let told = self.expect()?;
         let binary = binary.unwrap_or(&self.launch.binary);
         let mut command = Command::new(binary);
         command.args(&self.launch.arguments).arg("--takeover").arg(socket);
         log::info!("upgrade: starting {}", binary.display());
         let outcome = match command.spawn() {
-            Ok(child) => self.watch(child, &told),
+            Ok(child) => self.watch(Some(child), &told),
             Err(error) => Err(format!("{}: {error}", binary.display())),
         };
+        self.give_up();
+        outcome.inspect_err(|why| log::error!("upgrade failed, nothing changed: {why}"))
+    }
+
+    fn upgrade_by_supervisor(&self, binary: Option<&Path>) -> Outcome {
+        if binary.is_some() {
+            return Err(
+                "the supervisor starts the program it was started from: put the new one in its place".to_owned()
+            );
+        }
+        let told = self.expect()?;
+        log::info!("upgrade: asking the supervisor");
+        self.launch.supervisor.upgrade();
+        let outcome = self.watch(None, &told);
         self.give_up();
         outcome.inspect_err(|why| log::error!("upgrade failed, nothing changed: {why}"))
     }
@@ -167,8 +187,8 @@ impl Upgrades {
         }
     }
 
-    /// Waits for how it ends. One that failed does not stay.
-    fn watch(&self, mut child: Child, told: &Receiver<Outcome>) -> Outcome {
+    /// Waits for how it ends. One that failed does not stay; if it is no child of this process, it leaves by itself.
+    fn watch(&self, mut child: Option<Child>, told: &Receiver<Outcome>) -> Outcome {
         let begun = now();
         let outcome = loop {
             match told.recv_timeout(LOOK) {
@@ -177,7 +197,7 @@ impl Upgrades {
                 Err(RecvTimeoutError::Disconnected) => break Err("a defect, see the log".to_owned()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Ok(Some(status)) = child.try_wait() {
+            if let Some(Ok(Some(status))) = child.as_mut().map(Child::try_wait) {
                 // what it said last may be on its way
                 let said = told.recv_timeout(LAST_WORD);
                 break said.unwrap_or_else(|_| Err(format!("the new process ended ({status}) before it had called")));
@@ -189,9 +209,10 @@ impl Upgrades {
                 break Err(format!("the new process {what} after {} s", took.as_secs()));
             }
         };
-        match &outcome {
-            Ok(_) => drop(thread::spawn(move || child.wait())),
-            Err(_) => end(&mut child, now() + LAST_WORD),
+        match (&outcome, child) {
+            (Ok(_), Some(mut child)) => drop(thread::spawn(move || child.wait())),
+            (Err(_), Some(mut child)) => end(&mut child, now() + LAST_WORD),
+            (_, None) => {}
         }
         outcome
     }

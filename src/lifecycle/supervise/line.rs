@@ -1,11 +1,14 @@
 //! What do the supervisor and a process it started say to each other, and how does it look on the line between them?
 //!
-//! A message is one byte for its kind, two for the number of descriptors, and those. The process takes what it is given
-//! first; later it only speaks. Always: whoever reads waits for [`PATIENCE`] at most, so that neither can hold up the other.
+//! A message is one byte for its kind, two for the number of descriptors, two for the length of a text, and both. The
+//! process takes what it is given first; later it only speaks. Always: whoever reads waits for [`PATIENCE`] at most, so that neither can hold up the other.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::lifecycle::handoff::rights;
@@ -22,6 +25,10 @@ pub(super) enum Said {
     Text(Option<OwnedFd>),
     /// The process leaves: nothing is to be held for another one.
     Leaving,
+    /// At this path the process hands over to the next one.
+    Control(PathBuf),
+    /// Another process is to take over.
+    Upgrade,
 }
 
 /// One end.
@@ -47,27 +54,33 @@ impl Line {
     }
 
     pub(super) fn say(&self, said: &Said) -> io::Result<()> {
-        let (kind, descriptors) = match said {
-            Said::Sockets(sockets) => (b'S', sockets.as_slice()),
-            Said::Text(text) => (b'T', text.as_slice()),
-            Said::Leaving => (b'L', &[][..]),
+        let (kind, descriptors, text) = match said {
+            Said::Sockets(sockets) => (b'S', sockets.as_slice(), &[][..]),
+            Said::Text(text) => (b'T', text.as_slice(), &[][..]),
+            Said::Leaving => (b'L', &[][..], &[][..]),
+            Said::Control(path) => (b'C', &[][..], path.as_os_str().as_bytes()),
+            Said::Upgrade => (b'U', &[][..], &[][..]),
         };
-        let count = u16::try_from(descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let [high, low] = count.to_be_bytes();
-        (&self.0).write_all(&[kind, high, low])?;
+        let short = |length: usize| u16::try_from(length).map_err(|_| io::ErrorKind::InvalidInput);
+        let ([a, b], [c, d]) = (short(descriptors.len())?.to_be_bytes(), short(text.len())?.to_be_bytes());
+        (&self.0).write_all(&[&[kind, a, b, c, d], text].concat())?;
         rights::send(&self.0, descriptors)
     }
 
     /// The next message; waits for it.
     pub(super) fn hear(&self) -> io::Result<Said> {
-        let mut head = [0; 3];
+        let mut head = [0; 5];
         (&self.0).read_exact(&mut head)?;
-        let [kind, high, low] = head;
-        let mut descriptors = rights::receive(&self.0, u16::from_be_bytes([high, low]).into())?;
+        let [kind, a, b, c, d] = head;
+        let mut text = vec![0; u16::from_be_bytes([c, d]).into()];
+        (&self.0).read_exact(&mut text)?;
+        let mut descriptors = rights::receive(&self.0, u16::from_be_bytes([a, b]).into())?;
         match kind {
             b'S' => Ok(Said::Sockets(descriptors)),
             b'T' => Ok(Said::Text(descriptors.pop())),
             b'L' => Ok(Said::Leaving),
+            b'C' => Ok(Said::Control(OsString::from_vec(text).into())),
+            b'U' => Ok(Said::Upgrade),
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message of another version")),
         }
     }
@@ -88,10 +101,14 @@ mod tests {
         ours.say(&Said::Text(Some(file()))).unwrap();
         ours.say(&Said::Text(None)).unwrap();
         ours.say(&Said::Leaving).unwrap();
+        ours.say(&Said::Control("/run/a b".into())).unwrap();
+        ours.say(&Said::Upgrade).unwrap();
         assert!(matches!(theirs.hear().unwrap(), Said::Sockets(sockets) if sockets.len() == 300));
         assert!(matches!(theirs.hear().unwrap(), Said::Text(Some(_))));
         assert!(matches!(theirs.hear().unwrap(), Said::Text(None)));
         assert!(matches!(theirs.hear().unwrap(), Said::Leaving));
+        assert!(matches!(theirs.hear().unwrap(), Said::Control(path) if path.as_os_str() == "/run/a b"));
+        assert!(matches!(theirs.hear().unwrap(), Said::Upgrade));
         drop(ours);
         assert_eq!(theirs.hear().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
@@ -99,9 +116,9 @@ mod tests {
     #[test]
     fn a_half_message_is_an_error_in_time() {
         let (ours, mut theirs) = Line::pair().unwrap();
-        theirs.write_all(b"S\0\x02").unwrap();
+        theirs.write_all(b"S\0\x02\0\0").unwrap();
         assert!(ours.hear().is_err());
-        theirs.write_all(b"?\0\0").unwrap();
+        theirs.write_all(b"?\0\0\0\0").unwrap();
         assert_eq!(ours.hear().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

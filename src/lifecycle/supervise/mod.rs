@@ -2,17 +2,19 @@
 //!
 //! It starts `run`, passes signals on, reaps whatever ends, and ends as the last process it started. It holds duplicates
 //! of the listening sockets and the text last served: when a process crashes, clients wait in the queues until the next
-//! one serves, and that one knows what was served even if the file is broken by then (rule U6). Always: no threads, no
-//! runtime, no configuration of its own, so that little can go wrong in what must not fail.
+//! one serves, and that one knows what was served even if the file is broken by then (rule U6). For an upgrade it starts
+//! the next process beside the one that serves, which hands over by itself. Always: no threads, no runtime, no
+//! configuration of its own, so that little can go wrong in what must not fail.
 
 mod backoff;
+mod generation;
 mod line;
 mod supervised;
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use backoff::Backoff;
+use generation::Generation;
 use line::{Line, Said};
 use supervised::VARIABLE;
 pub use supervised::{HeldForUs, Last, Supervisor};
@@ -41,8 +44,10 @@ const SIGNALS: [Signal; 7] = [
     Signal::SIGCHLD,
 ];
 
-/// Starts the gateway and whoever follows it; answers the exit code of the last one. `program` is started with
-/// `arguments`; `sockets` listen already.
+/// In so long a process whose successor crashed serves again itself, if it does.
+const TAKEN_BACK: Duration = Duration::from_secs(1);
+
+/// Starts `program` and whoever follows it; answers the exit code of the last one. `sockets` listen already.
 ///
 /// # Errors
 /// The first process cannot be started, or the system refuses what any supervisor needs.
@@ -55,15 +60,15 @@ pub fn supervise(program: PathBuf, arguments: Vec<OsString>, sockets: Vec<OwnedF
     let mut house = House {
         program,
         arguments,
-        held: Held { sockets, text: None },
+        held: Held { sockets, text: None, control: None },
+        current: None,
         generations: Vec::new(),
         backoff: Backoff::default(),
         due: None,
         leaving: false,
-        served: false,
         code: 0,
     };
-    house.start()?;
+    house.start(None)?;
     while !house.is_over() {
         house.wait(&signals)?;
         house.hear();
@@ -77,14 +82,16 @@ pub fn supervise(program: PathBuf, arguments: Vec<OsString>, sockets: Vec<OwnedF
 
 /// The next signal that came, if any.
 fn next(signals: &SignalFd) -> io::Result<Option<Signal>> {
-    let Some(found) = signals.read_signal()? else { return Ok(None) };
-    Ok(i32::try_from(found.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()))
+    let found = signals.read_signal()?;
+    Ok(found.and_then(|found| Signal::try_from(i32::try_from(found.ssi_signo).ok()?).ok()))
 }
 
 struct House {
     program: PathBuf,
     arguments: Vec<OsString>,
     held: Held,
+    /// The one that said last that it serves, be it alive or not.
+    current: Option<Pid>,
     /// Those that live, the oldest first.
     generations: Vec<Generation>,
     backoff: Backoff,
@@ -92,8 +99,6 @@ struct House {
     due: Option<Instant>,
     /// It was told to leave, or said that it does.
     leaving: bool,
-    /// One has served.
-    served: bool,
     /// Of the last one that ended.
     code: i32,
 }
@@ -102,29 +107,27 @@ struct House {
 struct Held {
     sockets: Vec<OwnedFd>,
     text: Option<OwnedFd>,
-}
-
-/// A process that was started.
-struct Generation {
-    pid: Pid,
-    /// Until it breaks off.
-    line: Option<Line>,
-    since: Instant,
+    /// Where the process that serves hands over.
+    control: Option<PathBuf>,
 }
 
 impl House {
-    /// Starts a process, and tells it what is held for it.
-    fn start(&mut self) -> io::Result<()> {
+    /// Starts a process, and tells it what is held for it: the sockets, unless the one at this path hands them over.
+    fn start(&mut self, in_place_of: Option<&Path>) -> io::Result<()> {
         let (line, theirs) = Line::pair()?;
-        line.say(&Said::Sockets(self.held.sockets.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?))?;
+        let sockets: &[OwnedFd] = if in_place_of.is_some() { &[] } else { &self.held.sockets };
+        line.say(&Said::Sockets(sockets.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>()?))?;
         line.say(&Said::Text(self.held.text.as_ref().map(OwnedFd::try_clone).transpose()?))?;
         fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env(VARIABLE, format!("{}:{}", std::process::id(), theirs.as_raw_fd()));
+        if let Some(path) = in_place_of {
+            command.arg("--takeover").arg(path);
+        }
         // its end is waited for by number, with all others
         let id = command.spawn()?.id();
         let pid = Pid::from_raw(i32::try_from(id).map_err(io::Error::other)?);
-        self.generations.push(Generation { pid, line: Some(line), since: now() });
+        self.generations.push(Generation::new(pid, line, now()));
         Ok(())
     }
 
@@ -133,7 +136,7 @@ impl House {
             return;
         }
         self.due = None;
-        if let Err(error) = self.start() {
+        if let Err(error) = self.start(None) {
             log::error!("{}: {error}", self.program.display());
             self.start_again_after(Duration::ZERO);
         }
@@ -141,6 +144,8 @@ impl House {
 
     fn start_again_after(&mut self, lived: Duration) {
         let wait = self.backoff.crashed(lived);
+        // one that had just handed over takes its sockets back, and says so
+        let wait = if self.generations.is_empty() { wait } else { wait.max(TAKEN_BACK) };
         log::warn!("starting again in {wait:?}; {} sockets are held meanwhile", self.held.sockets.len());
         self.due = Some(now() + wait);
     }
@@ -151,7 +156,7 @@ impl House {
 
     /// Waits until there is something to do.
     fn wait(&self, signals: &SignalFd) -> io::Result<()> {
-        let lines = self.generations.iter().filter_map(|generation| Some(generation.line.as_ref()?.stream().as_fd()));
+        let lines = self.generations.iter().filter_map(Generation::line);
         let all = std::iter::once(signals.as_fd()).chain(lines);
         let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let patience = match self.due {
@@ -169,19 +174,29 @@ impl House {
     fn hear(&mut self) {
         let mut said = Vec::new();
         for generation in &mut self.generations {
-            said.extend(std::iter::from_fn(|| generation.says()));
+            let pid = generation.pid;
+            said.extend(std::iter::from_fn(|| generation.says()).map(|said| (pid, said)));
         }
-        said.into_iter().for_each(|said| self.believe(said));
+        said.into_iter().for_each(|(pid, said)| self.believe(pid, said));
     }
 
-    fn believe(&mut self, said: Said) {
+    fn believe(&mut self, pid: Pid, said: Said) {
+        if let Said::Sockets(sockets) = said {
+            self.current = Some(pid);
+            self.due = None;
+            // one that leaves closes its sockets in time; a duplicate would keep clients waiting for nobody
+            self.held.sockets = if self.leaving { Vec::new() } else { sockets };
+            return;
+        }
+        // one that has handed over speaks for itself alone, and so does one that has not taken over yet
+        if self.current_lives() && self.current != Some(pid) {
+            return;
+        }
         match said {
-            Said::Sockets(sockets) => {
-                self.served = true;
-                // one that leaves closes its sockets in time; a duplicate would keep clients waiting for nobody
-                self.held.sockets = if self.leaving { Vec::new() } else { sockets };
-            }
+            Said::Sockets(_) => {}
             Said::Text(text) => self.held.text = text,
+            Said::Control(path) => self.held.control = Some(path),
+            Said::Upgrade => self.upgrade(),
             Said::Leaving => {
                 self.leaving = true;
                 self.held.sockets = Vec::new();
@@ -189,22 +204,35 @@ impl House {
         }
     }
 
+    fn current_lives(&self) -> bool {
+        self.generations.iter().any(|generation| Some(generation.pid) == self.current)
+    }
+
+    /// Starts the next process beside the one that serves, which asked for it and says how it ended.
+    fn upgrade(&mut self) {
+        let Some(control) = self.held.control.clone().filter(|_| !self.leaving) else { return };
+        if let Err(error) = self.start(Some(&control)) {
+            log::error!("no upgrade: {}: {error}", self.program.display());
+        }
+    }
+
     fn obey(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.reap(),
-            Signal::SIGUSR2 => log::warn!("USR2 ignored: this version cannot upgrade in place"),
-            Signal::SIGHUP | Signal::SIGUSR1 => self.pass_on(signal),
+            Signal::SIGUSR1 => self.pass_on(signal, |_| true),
+            // it asks for a process to take over from it
+            Signal::SIGUSR2 | Signal::SIGHUP => self.pass_on(signal, |pid| Some(pid) == self.current),
             _ => {
                 self.leaving = true;
                 self.due = None;
                 self.held.sockets = Vec::new();
-                self.pass_on(signal);
+                self.pass_on(signal, |_| true);
             }
         }
     }
 
-    fn pass_on(&self, signal: Signal) {
-        for generation in &self.generations {
+    fn pass_on(&self, signal: Signal, to: impl Fn(Pid) -> bool) {
+        for generation in self.generations.iter().filter(|generation| to(generation.pid)) {
             if let Err(errno) = kill(generation.pid, signal) {
                 log::warn!("{signal} to process {}: {errno}", generation.pid);
             }
@@ -228,30 +256,21 @@ impl House {
         }
     }
 
-    /// A process that serves no more is started again, unless it left or never got so far.
+    /// A process that serves no more is followed by another, unless it left or never got so far.
     fn ended(&mut self, pid: Pid, code: i32, lived: Duration) {
         self.code = code;
-        if self.leaving || code == 0 || !self.served {
+        if self.leaving || self.current.is_none() {
+            return;
+        }
+        if self.current_lives() {
+            // one that handed over, or could not take over
+            return log::info!("process {pid} ended with {code}; another one serves");
+        }
+        if code == 0 && self.generations.is_empty() {
             return;
         }
         log::error!("process {pid} ended with {code} after {lived:.1?}");
         self.start_again_after(lived);
-    }
-}
-
-impl Generation {
-    /// What it said and was not heard yet.
-    fn says(&mut self) -> Option<Said> {
-        let line = self.line.as_ref()?;
-        let mut ready = [PollFd::new(line.stream().as_fd(), PollFlags::POLLIN)];
-        if poll(&mut ready, PollTimeout::ZERO) != Ok(1) {
-            return None;
-        }
-        let said = line.hear().ok();
-        if said.is_none() {
-            self.line = None;
-        }
-        said
     }
 }
 

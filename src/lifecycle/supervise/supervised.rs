@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -26,7 +27,20 @@ pub(super) const VARIABLE: &str = "MOORGATE_SUPERVISOR";
 
 /// The supervisor of this process, if it has one.
 #[derive(Debug, Clone, Default)]
-pub struct Supervisor(Option<Arc<Mutex<Line>>>);
+pub struct Supervisor(Option<Arc<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    line: Mutex<Line>,
+    /// What this process serves, as long as that may be its turn.
+    ours: Mutex<Option<Ours>>,
+}
+
+#[derive(Debug)]
+struct Ours {
+    sockets: Vec<OwnedFd>,
+    control: Option<PathBuf>,
+}
 
 /// What was held for this process.
 #[derive(Debug, Default)]
@@ -65,7 +79,7 @@ impl Supervisor {
         set_pdeathsig(Signal::SIGTERM)?;
         let line = Line::new(stream)?;
         let held = HeldForUs::heard(&line)?;
-        Ok((Self(Some(Arc::new(Mutex::new(line)))), held))
+        Ok((Self::at(line), held))
     }
 
     /// Is there one?
@@ -73,14 +87,46 @@ impl Supervisor {
         self.0.is_some()
     }
 
-    /// This process serves, and these are its sockets.
-    pub fn serving(&self, sockets: Vec<OwnedFd>) {
-        self.say(&Said::Sockets(sockets));
+    fn at(line: Line) -> Self {
+        Self(Some(Arc::new(Known { line: Mutex::new(line), ours: Mutex::default() })))
     }
 
-    /// This process leaves.
+    /// This process is going to serve these sockets, and hands over at this path.
+    pub fn will_serve(&self, sockets: Vec<OwnedFd>, control: Option<PathBuf>) {
+        if let Some(known) = &self.0 {
+            *known.ours.lock() = Some(Ours { sockets, control });
+        }
+    }
+
+    /// This process serves them now.
+    pub fn serving(&self) {
+        let Some(known) = &self.0 else { return };
+        let ours = known.ours.lock();
+        let Some(Ours { sockets, control }) = ours.as_ref() else { return };
+        match sockets.iter().map(OwnedFd::try_clone).collect() {
+            Ok(sockets) => self.say(&Said::Sockets(sockets)),
+            Err(error) => log::error!("no descriptor for what the supervisor holds: {error}"),
+        }
+        if let Some(path) = control {
+            self.say(&Said::Control(path.clone()));
+        }
+    }
+
+    /// Another process serves for good.
+    pub fn serves_no_more(&self) {
+        self.0.iter().for_each(|known| *known.ours.lock() = None);
+    }
+
+    /// Has it start a process to take over from this one.
+    pub(in crate::lifecycle) fn upgrade(&self) {
+        self.say(&Said::Upgrade);
+    }
+
+    /// This process leaves, and if it served, nobody is to follow.
     pub(in crate::lifecycle) fn leaving(&self) {
-        self.say(&Said::Leaving);
+        if self.0.as_ref().is_some_and(|known| known.ours.lock().take().is_some()) {
+            self.say(&Said::Leaving);
+        }
     }
 
     /// Has it keep this text, and what somebody went back from, for the next process.
@@ -95,8 +141,8 @@ impl Supervisor {
     }
 
     fn say(&self, said: &Said) {
-        let Some(line) = &self.0 else { return };
-        if let Err(error) = line.lock().say(said) {
+        let Some(known) = &self.0 else { return };
+        if let Err(error) = known.line.lock().say(said) {
             log::warn!("the supervisor does not listen: {error}");
         }
     }
@@ -135,17 +181,23 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_the_next_one_gets() {
         let (ours, theirs) = Line::pair().unwrap();
-        let supervisor = Supervisor(Some(Arc::new(Mutex::new(Line::new(theirs).unwrap()))));
+        let supervisor = Supervisor::at(Line::new(theirs).unwrap());
         let last = Last { text: "version: 1\n".into(), refused: vec!["ab".into()] };
         supervisor.keep(&last.text, last.refused.clone());
-        supervisor.serving(vec![File::open("/dev/null").unwrap().into()]);
+        supervisor.will_serve(vec![File::open("/dev/null").unwrap().into()], Some("/run/c".into()));
+        supervisor.serving();
         supervisor.leaving();
+        supervisor.leaving();
+        supervisor.serving();
+        supervisor.upgrade();
         let Said::Text(Some(text)) = ours.hear().unwrap() else { panic!("a text") };
         let again = text.try_clone().unwrap();
         assert_eq!(Last::of_memory(text).unwrap(), last);
         assert_eq!(Last::of_memory(again).unwrap(), last, "as often as it takes");
         assert!(matches!(ours.hear().unwrap(), Said::Sockets(sockets) if sockets.len() == 1));
+        assert!(matches!(ours.hear().unwrap(), Said::Control(_)));
         assert!(matches!(ours.hear().unwrap(), Said::Leaving));
+        assert!(matches!(ours.hear().unwrap(), Said::Upgrade), "one that leaves does so once, and serves no more");
         drop(ours);
         supervisor.leaving();
     }
