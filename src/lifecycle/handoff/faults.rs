@@ -147,7 +147,9 @@ fn taking() -> (Line, JoinHandle<Took>) {
     let patience = take::Patience { answer: SHORT, ready: SHORT, serving: SHORT };
     let take = move || match Heir::over(Line::new(theirs).unwrap(), patience) {
         Err(error) => Took::Refused(error),
-        Ok(heir) => {
+        Ok(mut heir) => {
+            // as they are given to those who serve on them
+            heir.sockets.clear();
             let mut did = Vec::new();
             heir.run(&[], || false, |order| did.push(order));
             Took::Did(did)
@@ -218,4 +220,21 @@ fn what_is_taken_back_after_go_is_given_up_and_what_is_not_stays() {
     let Took::Did(did) = taking.join().unwrap() else { panic!("it served") };
     let accepted = take::Order::Accept(Some(vec![3]));
     assert_eq!(did, [accepted, take::Order::Apply, take::Order::Apply, take::Order::Alone]);
+}
+
+#[test]
+fn a_running_process_that_is_killed_is_followed_whatever_it_had_still_to_say() {
+    let (mut line, taking) = taking();
+    assert!(line.begins_with(PREAMBLE, SOON));
+    let (life, end_of_life) = std::io::pipe().unwrap();
+    let Message::Offer(offer) = example(Kind::Offer) else { panic!("an offer") };
+    let offer = Offer { sockets: vec![Given::Life(6)], ..*offer };
+    line.say(&Message::Offer(Box::new(offer)), SOON).unwrap();
+    line.give(&[life], SOON).unwrap();
+    [Kind::State, Kind::Last, Kind::Go].iter().for_each(|kind| line.say(&example(*kind), SOON).unwrap());
+    while !matches!(line.hear(SOON), Heard::Said(Message::Serving)) {}
+    drop((end_of_life, line));
+    let Took::Did(did) = taking.join().unwrap() else { panic!("it serves") };
+    let accepted = take::Order::Accept(Some(vec![3]));
+    assert_eq!(did, [accepted, take::Order::Hold, take::Order::Accept(None), take::Order::Alone]);
 }

@@ -42,7 +42,7 @@ impl Default for Patience {
             preparing: Duration::from_secs(30),
             stop: Duration::from_millis(500),
             handed: Duration::from_secs(2),
-            trial: Duration::from_secs(15),
+            trial: Duration::from_secs(8),
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct Heir {
     pub sockets: Vec<(Given, OwnedFd)>,
     /// What it had learned.
     pub learned: Vec<u8>,
+    /// Ends with the one before.
+    life: Option<OwnedFd>,
 }
 
 /// What the process is told to do.
@@ -142,8 +144,11 @@ impl Heir {
             match (act, offer.take()) {
                 (Act::Decline(why), _) => return Err(TakeError::Refused(why)),
                 (Act::Prepare, Some(offer)) => {
-                    let sockets = offer.sockets.iter().cloned().zip(sockets).collect();
-                    return Ok(Self { line, patience, stage, since: now(), offer: *offer, sockets, learned });
+                    let sockets: Vec<_> = offer.sockets.iter().cloned().zip(sockets).collect();
+                    // its own comes last
+                    let life = sockets.iter().rfind(|(given, _)| matches!(given, Given::Life(_)));
+                    let life = life.map(|(_, pipe)| pipe.try_clone()).transpose()?;
+                    return Ok(Self { line, patience, stage, since: now(), offer: *offer, sockets, learned, life });
                 }
                 (_, said) => offer = said,
             }
@@ -239,9 +244,7 @@ impl Heir {
 
     /// Does the one before live? The pipe it holds the other end of tells.
     fn predecessor_lives(&self) -> bool {
-        // its own comes last
-        let own = self.sockets.iter().rfind(|(given, _)| matches!(given, Given::Life(_)));
-        own.is_none_or(|(_, pipe)| lives(pipe, DYING))
+        self.life.as_ref().is_none_or(|pipe| lives(pipe, DYING))
     }
 }
 
