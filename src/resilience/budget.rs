@@ -101,7 +101,9 @@ impl Budget {
     /// What it holds, as seen `now`.
     pub fn export(&self, now: Instant) -> Carried {
         let at = |nanos: u64| Age::of(self.began + Duration::from_nanos(nanos), now);
-        let firsts = self.firsts.iter().map(|slot| slot.load(Relaxed)).filter(|slot| slot & COUNT > 0);
+        let second = self.since_began(now) / RETRY as u64;
+        let counts = |slot: &u64| slot & COUNT > 0 && second.saturating_sub(slot >> 32) < WINDOW;
+        let firsts = self.firsts.iter().map(|slot| slot.load(Relaxed)).filter(counts);
         // Of a longer time without a retry no more counts.
         let longest = self.since_began(now).saturating_sub(WINDOW * RETRY as u64);
         let filled = self.filled.load(Relaxed).clamp(longest, self.since_began(now));
