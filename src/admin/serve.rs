@@ -157,6 +157,7 @@ async fn respond(mut session: ServerSession, place: &Place, gateway: &Gateway) -
         origin: header.headers.contains_key("origin"),
     };
     let head = question.method == "HEAD";
+    place.turn.is_somebodys().await;
     let answer = match place.turn.is_theirs() {
         true => forward(&question, &gateway.socket).await,
         false => answer(gateway, &question).await,

@@ -51,6 +51,12 @@ impl Turn {
         matches!(*self.whose.borrow(), Whose::Theirs | Whose::Passed)
     }
 
+    /// Waits until it is somebody's: what is answered in between would be in nobody's books a moment later.
+    pub(super) async fn is_somebodys(&self) {
+        // whoever gives turns is gone only when the process is
+        let _ = self.whose.subscribe().wait_for(|whose| *whose != Whose::Nobodys).await;
+    }
+
     /// Is no socket accepted from?
     pub(super) fn rests(&self) -> bool {
         self.accepting.load(SeqCst) == 0
@@ -95,6 +101,17 @@ mod tests {
         turn.is(Whose::Ours);
         assert_eq!(waiting.await.unwrap().unwrap().unwrap(), 7);
         assert!(turn.rests() && !turn.is_theirs());
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_until_it_is_somebody_s_turn() {
+        let turn = Turn::new(Whose::Nobodys);
+        let waits = turn.clone();
+        let waiting = tokio::spawn(async move { waits.is_somebodys().await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        turn.is(Whose::Theirs);
+        waiting.await.unwrap();
     }
 
     #[tokio::test]
