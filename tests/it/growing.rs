@@ -196,7 +196,7 @@ fn r2_the_share_of_a_newcomer_is_its_part_of_what_it_gets_in_the_end() {
     });
     assert!(grown.is_some(), "not up within {GROWTH:?}");
     let (.., last, _) = *samples.last().unwrap();
-    assert!((0.35..0.65).contains(&last) && samples.len() > 3, "{samples:?}");
+    assert!((0.35..0.65).contains(&last) && samples.len() > 2, "{samples:?}");
     for (before, share, after) in &samples {
         let two_points = before * last - 0.02..=after * last + 0.02;
         assert!(two_points.contains(share), "{share} of the keys at {before} to {after} of {last}: {samples:?}");
