@@ -330,16 +330,18 @@ mod tests {
     fn u1_what_changed_between_the_offer_and_the_end_counts() {
         let (here, now) = seasoned(Instant::now());
         let first = here.teller.learned(now);
-        here.probe(&["a", "y"], now + Duration::from_millis(100));
-        let second = here.teller.learned(now + Duration::from_millis(100));
-        let other = here.follow(&first, &second, now);
+        let (offered, at) = (here.verdicts(), |nth: u64| now + Duration::from_millis(100 * nth));
+        (1..=3).for_each(|nth| here.probe(&["10.0.0.10:80"], at(nth)));
+        assert_ne!(here.verdicts(), offered, "somebody fell ill");
+        let second = here.teller.learned(at(3));
+        let other = here.follow(&first, &second, at(3));
         assert_eq!(other.verdicts(), here.verdicts());
         let place = Place::at("10.0.0.9:80".parse().unwrap());
         here.store.load().sought().for_each(|sought| _ = sought.source.find([&place].into_iter()));
         let next = here.store.load().with_found(&here.metrics, now).unwrap().unwrap();
         here.store.publish(next);
-        let third = here.teller.learned(now + Duration::from_millis(200));
-        let other = here.follow(&first, &third, now);
+        let third = here.teller.learned(at(4));
+        let other = here.follow(&first, &third, at(4));
         assert_eq!(other.verdicts(), here.verdicts(), "and so does who came");
         assert_eq!(other.store.load().digest(), here.store.load().digest());
     }
