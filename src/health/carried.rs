@@ -136,15 +136,11 @@ mod properties {
             let live = Arc::new(Live::new(number < 2, true));
             Target { name: number.to_string().into(), weight: 1, backup: false, role: Role::Serves, address, live }
         };
-        Roster {
-            pool: Arc::from("p"),
-            policy: Policy { probing: Some(PROBING), spare: 0.5, slow_start: Some(SLOW), ..Policy::default() },
-            http: None,
-            targets: (0..ORIGINS).map(target).collect(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        }
+        Roster::new(
+            Arc::from("p"),
+            Policy { probing: Some(PROBING), spare: 0.5, slow_start: Some(SLOW), ..Policy::default() },
+            (0..ORIGINS).map(target).collect(),
+        )
     }
 
     fn befall(roster: &mut Roster, who: usize, event: Event, now: Instant) {

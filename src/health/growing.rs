@@ -39,15 +39,7 @@ impl World {
         let policy = Policy { probing: Some(PROBING), spare: 0.5, slow_start: Some(SLOW), ..Policy::default() };
         let targets = (0..origins).map(|name| target(name, Live::new(true, true))).collect();
         Self {
-            roster: Roster {
-                pool: Arc::from("p"),
-                policy,
-                http: None,
-                targets,
-                handover: None,
-                brake: Arc::default(),
-                memory: Arc::default(),
-            },
+            roster: Roster::new(Arc::from("p"), policy, targets),
             course: Course::default(),
             start: now,
             now,

@@ -170,15 +170,11 @@ mod tests {
     }
 
     fn roster(targets: &[&Target]) -> Arc<Roster> {
-        Arc::new(Roster {
-            pool: Arc::from("p"),
-            policy: Policy { probing: Some(PROBING), spare: 0.5, ..Policy::default() },
-            http: None,
-            targets: targets.iter().map(|&target| target.clone()).collect(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        })
+        Arc::new(Roster::new(
+            Arc::from("p"),
+            Policy { probing: Some(PROBING), spare: 0.5, ..Policy::default() },
+            targets.iter().map(|&target| target.clone()).collect(),
+        ))
     }
 
     /// The loop at work over rosters that can be exchanged; its facts.

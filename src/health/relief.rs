@@ -48,15 +48,7 @@ impl World {
         let policy = Policy { probing: Some(HTTP), spare: 0.5, overload, outlier, ..Policy::default() };
         let targets = (0..origins).map(target).collect();
         Self {
-            roster: Roster {
-                pool: Arc::from("p"),
-                policy,
-                http: None,
-                targets,
-                handover: None,
-                brake: Arc::default(),
-                memory: Arc::default(),
-            },
+            roster: Roster::new(Arc::from("p"), policy, targets),
             course: Course::default(),
             start: now,
             now,

@@ -81,6 +81,12 @@ impl Target {
 }
 
 impl Roster {
+    /// Origins that are asked by TCP and of which nothing is known yet.
+    pub fn new(pool: Arc<str>, policy: Policy, targets: Vec<Target>) -> Self {
+        let (brake, memory) = (Arc::default(), Arc::default());
+        Self { pool, policy, http: None, targets, handover: None, brake, memory }
+    }
+
     /// Judges the pool and publishes the verdicts; `course`: what is known of it since the last time.
     pub fn judge(&self, course: &mut Course, now: Instant) -> Judged {
         let policy = &self.policy;
@@ -152,15 +158,11 @@ mod tests {
             let live = Arc::new(Live::new(true, address.is_known()));
             Target { name: Arc::from(number.to_string()), weight: 1, backup: false, role: Role::Serves, address, live }
         };
-        Roster {
-            pool: Arc::from("p"),
-            policy: Policy { probing: Some(TCP), spare: 0.5, ..Policy::default() },
-            http: None,
-            targets: addresses.iter().enumerate().map(target).collect(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        }
+        Roster::new(
+            Arc::from("p"),
+            Policy { probing: Some(TCP), spare: 0.5, ..Policy::default() },
+            addresses.iter().enumerate().map(target).collect(),
+        )
     }
 
     fn ip() -> units::Address {

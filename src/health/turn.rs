@@ -403,15 +403,11 @@ mod tests {
             live: Arc::new(Live::new(true, true)),
             address: Address::compile(&units::Address::Ip("127.0.0.1:9".parse().unwrap()), None),
         };
-        Arc::new(Roster {
-            pool: Arc::from("p"),
-            policy: Policy { probing: Some(TCP), spare: 0.5, ..Policy::default() },
-            http: None,
-            targets: (0..origins).map(target).collect(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        })
+        Arc::new(Roster::new(
+            Arc::from("p"),
+            Policy { probing: Some(TCP), spare: 0.5, ..Policy::default() },
+            (0..origins).map(target).collect(),
+        ))
     }
 
     #[tokio::test]

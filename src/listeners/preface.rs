@@ -57,7 +57,8 @@ async fn tell(socket: &TcpStream, read: &mut Vec<u8>) -> Spoken {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::net::SocketAddr;
     use std::time::Duration;
 
     use tokio::io::AsyncWriteExt;
@@ -71,20 +72,29 @@ mod tests {
 
     async fn spoken_behind(ahead: &[u8], parts: &[&[u8]], closes: bool) -> (Spoken, Vec<u8>) {
         let ahead = ahead.to_vec();
+        fed(parts, closes, async |socket, _, limits| read(&socket, ahead, limits).await).await
+    }
+
+    /// What `reader` makes of a client that sends these parts, and then closes or says no more; it has 200 ms.
+    pub(in super::super) async fn fed<T>(
+        parts: &[&[u8]],
+        closes: bool,
+        reader: impl AsyncFnOnce(TcpStream, SocketAddr, Limits) -> T,
+    ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.set_nodelay(true).unwrap();
-        let (socket, _) = listener.accept().await.unwrap();
-        let limits = crate::proxy::wire::tests::limits();
-        let limits = Limits { header_timeout: Duration::from_millis(200), ..limits };
-        let told = tokio::spawn(async move { read(&socket, ahead, limits).await });
-        for part in parts {
-            client.write_all(part).await.unwrap();
-            tokio::task::yield_now().await;
-        }
-        let client = (!closes).then_some(client);
-        let told = told.await.unwrap();
-        drop(client);
+        let (socket, peer) = listener.accept().await.unwrap();
+        let short = Duration::from_millis(200);
+        let limits = Limits { header_timeout: short, keepalive: short, ..crate::proxy::wire::tests::limits() };
+        let writes = async {
+            for part in parts {
+                client.write_all(part).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            (!closes).then_some(client)
+        };
+        let (told, _client) = tokio::join!(reader(socket, peer, limits), writes);
         told
     }
 

@@ -113,11 +113,7 @@ async fn piece(socket: &TcpStream, read: &mut Vec<u8>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
-
+    use super::super::preface::tests::fed;
     use super::*;
 
     const LINE: &[u8] = b"PROXY TCP4 192.0.2.7 10.0.0.1 4711 80\r\n";
@@ -129,22 +125,10 @@ mod tests {
         parts: &[&[u8]],
         closes: bool,
     ) -> Result<(bool, Vec<u8>), Option<Refusal>> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        client.set_nodelay(true).unwrap();
-        let (socket, peer) = listener.accept().await.unwrap();
-        let short = Duration::from_millis(200);
-        let limits = crate::proxy::wire::tests::limits();
-        let limits = Limits { header_timeout: short, keepalive: short, ..limits };
-        let told = tokio::spawn(async move { read(&socket, Asked { peer, trusted, wanted }, limits).await });
-        for part in parts {
-            client.write_all(part).await.unwrap();
-            tokio::task::yield_now().await;
-        }
-        let client = (!closes).then_some(client);
-        let told = told.await.unwrap();
-        drop(client);
-        match told {
+        let told = fed(parts, closes, async |socket, peer, limits| {
+            read(&socket, Asked { peer, trusted, wanted }, limits).await
+        });
+        match told.await {
             Ok(Begun::By { caller, ahead }) => Ok((caller == "192.0.2.7:4711".parse().unwrap(), ahead)),
             Ok(Begun::Silent) => Err(None),
             Err(refusal) => Err(Some(refusal)),

@@ -161,21 +161,13 @@ impl Handover {
 impl Member {
     /// The same in a pool that it goes from.
     fn leaving(&self) -> Self {
+        let role = if self.role == Role::Serves { Role::Leaves } else { self.role };
         Self {
-            origin: Arc::clone(&self.origin),
-            weight: self.weight,
-            role: if self.role == Role::Serves { Role::Leaves } else { self.role },
-            address: self.address.clone(),
             backup: self.backup,
             max_in_flight: self.max_in_flight,
             connecting: self.connecting.clone(),
             came: self.came,
-            former: None,
-            base: None,
-            raised: false,
-            moves: false,
-            returns: false,
-            successor: None,
+            ..Self::settled(Arc::clone(&self.origin), self.weight, role, self.address.clone())
         }
     }
 }
@@ -184,21 +176,12 @@ impl Member {
     /// One that left another process's pool.
     fn told(carried: &MemberCarried, origins: &Origins<'_>) -> Self {
         let (shape, address) = (&carried.shape, carried.address());
+        let origin = origins.fresh(&carried.name, Live::new(true, address.is_known()), shape.role);
         Self {
-            origin: origins.fresh(&carried.name, Live::new(true, address.is_known()), shape.role),
-            weight: shape.weight.min(WEIGHT),
-            role: shape.role,
-            address,
             backup: shape.backup,
             max_in_flight: shape.max_in_flight.unwrap_or(usize::MAX),
-            connecting: None,
             came: shape.came,
-            former: None,
-            base: None,
-            raised: false,
-            moves: false,
-            returns: false,
-            successor: None,
+            ..Self::settled(origin, shape.weight.min(WEIGHT), shape.role, address)
         }
     }
 }

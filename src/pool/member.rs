@@ -52,6 +52,26 @@ pub struct Successor {
 }
 
 impl Member {
+    /// One that nothing is about to change: neither its weight nor its place.
+    pub(super) fn settled(origin: Arc<Origin>, weight: u32, role: Role, address: Address) -> Self {
+        Self {
+            origin,
+            weight,
+            role,
+            address,
+            backup: false,
+            max_in_flight: usize::MAX,
+            connecting: None,
+            came: 0,
+            former: None,
+            base: None,
+            raised: false,
+            moves: false,
+            returns: false,
+            successor: None,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &Arc<str> {
         self.origin.name()

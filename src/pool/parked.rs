@@ -221,15 +221,10 @@ fn apart(roster: &Roster, stays: &[Stay], memory: Arc<Memory>) -> Arc<Roster> {
         address: stay.address.clone(),
         live: Arc::clone(stay.origin.health()),
     };
-    Arc::new(Roster {
-        pool: Arc::from(format!("{}, parked", roster.pool)),
-        policy: Policy { spare: 1.0, fail: true, ..roster.policy.clone() },
-        http: roster.http.clone(),
-        targets: stays.iter().map(target).collect(),
-        handover: None,
-        brake: Arc::default(),
-        memory,
-    })
+    let policy = Policy { spare: 1.0, fail: true, ..roster.policy.clone() };
+    let pool = Arc::from(format!("{}, parked", roster.pool));
+    let apart = Roster::new(pool, policy, stays.iter().map(target).collect());
+    Arc::new(Roster { http: roster.http.clone(), memory, ..apart })
 }
 
 #[cfg(test)]

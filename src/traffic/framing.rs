@@ -40,15 +40,8 @@ pub(super) fn is_token(name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::headers;
     use super::*;
-
-    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.append(*name, HeaderValue::from_static(value));
-        }
-        headers
-    }
 
     #[test]
     fn a_body_s_end_is_told_once() {

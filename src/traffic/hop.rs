@@ -45,15 +45,8 @@ fn may_be_named(name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::headers;
     use super::*;
-
-    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.append(*name, HeaderValue::from_static(value));
-        }
-        headers
-    }
 
     #[test]
     fn names_of_headers_pass_and_what_says_who_asks_does_not() {

@@ -101,15 +101,8 @@ const IN_HOSTS: [bool; 256] = {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::headers;
     use super::*;
-
-    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.append(*name, HeaderValue::from_static(value));
-        }
-        headers
-    }
 
     #[test]
     fn sizes_up_to_the_limit_pass() {

@@ -61,3 +61,17 @@ pub enum Denial {
     #[error("the client's address has no access")]
     Address,
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    /// Lines of a header, in this order.
+    pub(super) fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+}

@@ -12,14 +12,14 @@ const KEYS: usize = 600;
 const GROWTH: Duration = Duration::from_secs(120);
 
 /// A pool that probes fast; `more` are further keys of it.
-fn pool(more: &str) -> String {
+pub(crate) fn pool(more: &str) -> String {
     let probe = "{ interval: 200ms, timeout: 5s, http: { path: /healthz } }";
     format!(
         "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {{ probe: {probe} }}, {more}, origins: $origins }} }}\n"
     )
 }
 
-fn origins(count: usize) -> Vec<Origin> {
+pub(crate) fn origins(count: usize) -> Vec<Origin> {
     (0..count).map(|number| rig::origin(&format!("o{number}"))).collect()
 }
 

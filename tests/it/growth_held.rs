@@ -2,22 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rig::{self, Gateway, Origin, keys, map, on};
+use crate::growing::{origins, pool};
+use crate::rig::{self, Gateway, keys, map, on};
 
 /// What has to pass before growth goes on, and the growth itself, on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
-
-/// A pool that probes fast; `more` are further keys of it.
-fn pool(more: &str) -> String {
-    let probe = "{ interval: 200ms, timeout: 5s, http: { path: /healthz } }";
-    format!(
-        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {{ probe: {probe} }}, {more}, origins: $origins }} }}\n"
-    )
-}
-
-fn origins(count: usize) -> Vec<Origin> {
-    (0..count).map(|number| rig::origin(&format!("o{number}"))).collect()
-}
 
 fn part(gateway: &Gateway, name: &str) -> f64 {
     gateway.origin("p", name)["weight"]["effective"].as_f64().unwrap()

@@ -188,15 +188,11 @@ mod tests {
                 address,
             }
         };
-        Arc::new(Roster {
-            pool: Arc::from("p"),
-            policy: Policy { spare: 0.5, ..Policy::default() },
-            http: None,
-            targets: names.iter().map(target).collect(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        })
+        Arc::new(Roster::new(
+            Arc::from("p"),
+            Policy { spare: 0.5, ..Policy::default() },
+            names.iter().map(target).collect(),
+        ))
     }
 
     fn name(roster: &Roster, target: usize) -> &Arc<Resolved> {
@@ -264,15 +260,8 @@ mod tests {
         names.refresh(&[Arc::clone(&before)]);
         names.answered(name(&before, 0), Ok((vec!["127.0.0.1:80".parse().unwrap()], None)), &|_| {});
         let next = names.asked[&(Arc::as_ptr(name(&before, 0)) as usize)].next;
-        let after = Arc::new(Roster {
-            pool: Arc::clone(&before.pool),
-            policy: before.policy.clone(),
-            http: None,
-            targets: before.targets[..1].to_vec(),
-            handover: None,
-            brake: Arc::default(),
-            memory: Arc::default(),
-        });
+        let after =
+            Arc::new(Roster::new(Arc::clone(&before.pool), before.policy.clone(), before.targets[..1].to_vec()));
         names.refresh(&[after]);
         assert_eq!(names.asked.values().map(|question| question.next).collect::<Vec<_>>(), [next]);
     }
