@@ -98,12 +98,12 @@ impl Start {
         let listeners = Listeners::start(bound, connections.clone(), common.drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
         let work = self.work(&common);
+        let has_file = self.texts.file.is_some();
         self.write_snapshots(&common, inbox)?;
         log::info!("moorgate {}: {places}", env!("CARGO_PKG_VERSION"));
         announce(places);
         match self.takeover.take() {
             Some(takeover) => {
-                let has_file = self.texts.file.is_some();
                 let heritage = Heritage::of(self.store.clone(), self.ledger.clone(), self.metrics.clone());
                 common.take_over(takeover, kept, &admin, (heritage, has_file))?;
             }
@@ -183,9 +183,7 @@ impl Start {
         let (store, ledger, metrics) = (self.store.clone(), self.ledger.clone(), self.metrics.clone());
         let prober = common.prober.clone();
         let published = Box::new(move || prober.ring());
-        let texts = reload::Texts { file: self.texts.file.clone(), ..take(&mut self.texts) };
-        self.texts.file.clone_from(&texts.file);
-        let reloader = reload::Reloader::new(texts, store, ledger, metrics, published);
+        let reloader = reload::Reloader::new(take(&mut self.texts), store, ledger, metrics, published);
         // as long as another process serves the same, nothing else comes into force
         let reloader = if self.takeover.is_some() { reloader.resting() } else { reloader };
         reloader.start(inbox)
@@ -327,10 +325,9 @@ impl Common {
 
 impl Opened {
     /// Opens what clients and the admin address are served at, or takes what was handed over for it.
-    fn new(process: &Process, handed: Handed, takeover: Option<&mut Takeover>) -> anyhow::Result<Self> {
+    fn new(process: &Process, handed: Handed, mut takeover: Option<&mut Takeover>) -> anyhow::Result<Self> {
         let settings = admin::Settings::of(process);
         let addresses = process.listeners.iter().map(|listener| listener.address).chain(settings.address);
-        let mut takeover = takeover;
         let Sockets { network, control, before } = match &mut takeover {
             Some(takeover) => takeover.sockets()?,
             None => Sockets { network: handed, ..Sockets::default() },
