@@ -77,7 +77,10 @@ mod properties {
 
     use super::*;
     use crate::config::units;
-    use crate::health::{Address, Evidence, Fault, Grade, Policy, Probing, Role, Roster, SlowStart, Target};
+    use crate::health::policy::{Outlier, Overload};
+    use crate::health::{
+        Address, Evidence, Fault, Grade, Heard, Policy, Probing, Role, Roster, SlowStart, Target, Verdict,
+    };
 
     const PROBING: Probing =
         Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
@@ -164,6 +167,46 @@ mod properties {
         roster.judge_again(now);
     }
 
+    /// What requests to one origin come to in a second, while the others do well.
+    #[derive(Debug, Clone, Copy)]
+    enum Doing {
+        Well,
+        Busy,
+        Fails,
+    }
+
+    fn troubles() -> impl Strategy<Value = Vec<(u64, usize, Doing)>> {
+        let doing = prop_oneof![Just(Doing::Well), Just(Doing::Busy), Just(Doing::Fails)];
+        proptest::collection::vec((1_u64..12, 0..ORIGINS, doing), 1..8)
+    }
+
+    /// The same with the rules that go by what requests come to.
+    fn watched() -> Roster {
+        let mut roster = roster();
+        let recover = Duration::from_secs(10);
+        roster.policy.overload = Some(Overload { recover, ..Overload::default() });
+        let (cooldown, max_cooldown) = (Duration::from_secs(30), Duration::from_secs(60));
+        roster.policy.outlier = Some(Outlier { cooldown, max_cooldown, ..Outlier::default() });
+        roster.targets.iter_mut().for_each(|one| one.live = Arc::new(Live::new(true, true)));
+        roster
+    }
+
+    fn happens(roster: &Roster, who: usize, doing: Doing, now: Instant) {
+        for (number, target) in roster.targets.iter().enumerate() {
+            target.live.take(Evidence::Probe(Grade::Good), now);
+            let doing = if number == who { doing } else { Doing::Well };
+            for n in 0..if target.live.verdict().usable() { 40_u32 } else { 0 } {
+                let (key, client) = (n.wrapping_mul(0x9e37_79b9), [10, 0, 0, n as u8].into());
+                let busy = matches!(doing, Doing::Busy) && n % 2 == 0;
+                target.live.heard(&Heard { key, client, busy, took: Duration::from_millis(5) });
+                target.live.answered(now);
+                target.live.tally().record(matches!(doing, Doing::Fails), Some(Duration::from_millis(5)), None, now);
+                target.live.ended(matches!(doing, Doing::Fails));
+            }
+        }
+        roster.judge_again(now);
+    }
+
     fn told(roster: &Roster, now: Instant) -> String {
         let all: Vec<Carried> = roster.targets.iter().map(|target| target.live.export(now)).collect();
         serde_json::to_string(&(all, roster.memory.export(now))).unwrap()
@@ -207,6 +250,34 @@ mod properties {
             }
             let rest = now + Duration::from_secs(1);
             prop_assert_eq!(told(&here, rest), told(&there, rest + clock));
+        }
+
+        /// What requests made of an origin goes over. How the last window went does not: it is looked at again.
+        #[test]
+        fn what_was_shed_and_who_is_out_for_its_failures_goes_over(before in troubles(), apart in 0_u64..100_000_000) {
+            let (here, mut now) = (watched(), Instant::now());
+            // What the last seconds were like is forgotten by both.
+            for (seconds, who, doing) in before.into_iter().chain([(12, 0, Doing::Well)]) {
+                for _ in 0..seconds {
+                    now += Duration::from_secs(1);
+                    happens(&here, who, doing, now);
+                }
+            }
+            let (there, clock) = (watched(), Duration::from_millis(apart));
+            hear(&there, &told(&here, now), now + clock);
+            prop_assert_eq!(shown(&here), shown(&there));
+            prop_assert_eq!(told(&here, now), told(&there, now + clock));
+            for _ in 0..150 {
+                now += Duration::from_secs(1);
+                happens(&here, 0, Doing::Well, now);
+                happens(&there, 0, Doing::Well, now + clock);
+                for (one, other) in here.targets.iter().zip(&there.targets) {
+                    prop_assert_eq!(one.live.verdict().usable(), other.live.verdict().usable());
+                    let apart = one.live.factor().part() - other.live.factor().part();
+                    prop_assert!(apart.abs() < 0.12, "more than what comes back in a window: {}", apart);
+                }
+            }
+            prop_assert!(there.targets.iter().all(|one| one.live.verdict() == Verdict::Up && one.live.factor().part() >= 1.0));
         }
 
         /// What is read is taken as far as it can be, and nothing that is read makes judging fail.

@@ -149,7 +149,7 @@ fn h7_one_that_is_overloaded_sheds_keeps_to_it_and_takes_its_share_back() {
 }
 
 #[test]
-fn h7_overload_of_all_sheds_nothing_and_so_does_429_from_traffic() {
+fn h7_overload_of_all_sheds_nothing() {
     let mut world = World::overload(10);
     world.doing.fill(Doing { busy: 15, probe: Grade::Overloaded, ..FINE });
     world.run(60.0);

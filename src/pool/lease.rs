@@ -209,9 +209,11 @@ mod tests {
     use fastrand::Rng;
 
     use super::*;
+    use crate::config::pool::OutlierDetection;
+    use crate::config::units::Off;
     use crate::health::{Course, Verdict, Why};
-    use crate::pool::Ask;
-    use crate::pool::tests::{only_origin, pick_any, pool};
+    use crate::pool::tests::{compiled, only_origin, pick_any, pool, section};
+    use crate::pool::{Ask, Pool};
 
     #[test]
     fn every_lease_gives_back_what_it_took() {
@@ -243,6 +245,50 @@ mod tests {
         pick_any(&pool).lease(now).finish(Outcome::Answered { status: 500 }, now);
         let tally = only_origin(&pool).tally();
         assert_eq!((tally.attempts(), tally.errors()), (2, 2));
+    }
+
+    /// Three origins; every request to the first is answered so, for as long as a window lasts.
+    fn answered_by_one_with(status: u16) -> Pool {
+        let (pool, start, mut course) = (pool(&["a", "b", "c"]), Instant::now(), Course::default());
+        pool.roster().judge(&mut course, start);
+        for n in 0..300_u32 {
+            let ask = Ask { hash: Some(n.wrapping_mul(0x9e37_79b9)), tried: &[], now: start };
+            let pick = pool.pick(&ask, &mut Rng::with_seed(1)).unwrap();
+            let status = if pick.member == 0 { status } else { 200 };
+            let lease = pick.lease(start).asked_by([10, 0, 0, n as u8].into());
+            lease.finish(Outcome::Answered { status }, start);
+        }
+        pool.roster().judge(&mut course, start + Duration::from_secs(5));
+        pool
+    }
+
+    /// Rule H7: hashing pins a client to one origin, so that what it is told it is told there.
+    #[test]
+    fn a_503_speaks_of_the_origin_s_load_and_a_429_of_a_client() {
+        for (status, part) in [(503, 0.5), (429, 1.0), (500, 1.0), (200, 1.0)] {
+            let pool = answered_by_one_with(status);
+            let parts: Vec<_> = pool.members().iter().map(|one| one.origin().health().factor().part()).collect();
+            assert_eq!(parts, [part, 1.0, 1.0], "{status}");
+        }
+    }
+
+    #[test]
+    fn a_503_is_no_failure_that_puts_an_origin_out() {
+        let mut written = section(&["a", "b", "c"]);
+        written.health.probe = Off::Off;
+        written.health.outlier_detection = Off::On(OutlierDetection::default());
+        for (status, verdict) in [(503, Verdict::Up), (429, Verdict::Up), (500, Verdict::Down)] {
+            let (pool, now, mut course) = (compiled(&written, None), Instant::now(), Course::default());
+            pool.roster().judge(&mut course, now);
+            for n in 0..300_u32 {
+                let ask = Ask { hash: Some(n.wrapping_mul(0x9e37_79b9)), tried: &[], now };
+                let pick = pool.pick(&ask, &mut Rng::with_seed(1)).unwrap();
+                let status = if pick.member == 0 { status } else { 200 };
+                pick.lease(now).finish(Outcome::Answered { status }, now);
+            }
+            pool.roster().judge(&mut course, now);
+            assert_eq!(only_origin(&pool).health().verdict(), verdict, "{status}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Overload is not death: what does one that answers 503 get, and what one whose requests fail?
+//! Overload is not death: what does one get that has more to do than it can, and what one whose requests fail?
 
 use std::time::Duration;
 
@@ -39,34 +39,78 @@ fn states(gateway: &Gateway, origins: &[Origin]) -> Vec<String> {
     origins.iter().map(state).collect()
 }
 
+/// State and effective weight of each but this one.
+fn others(gateway: &Gateway, all: &[Origin], but: &str) -> Vec<String> {
+    let shown = |one: &Origin| {
+        let shown = gateway.origin("p", &one.name);
+        format!("{} {}", shown["state"].as_str().unwrap(), shown["weight"]["effective"].as_f64().unwrap())
+    };
+    all.iter().filter(|one| one.name != but).map(shown).collect()
+}
+
 fn await_state(gateway: &Gateway, name: &str, state: &str) {
     let stands = || (gateway.origin("p", name)["state"] == state).then_some(());
     rig::within(WINDOWS, stands).unwrap_or_else(|| panic!("{name} is not {state}: {}", gateway.origin("p", name)));
 }
 
+/// Does so many requests at once, each in this time, and answers whatever is beyond them 503 at once: what it can do a
+/// second is one by the other.
+fn works(at_once: u64, ms: u64) -> [Rule; 2] {
+    [on("*").above(at_once).answer(503), on("*").delay(ms).answer(200)]
+}
+
 #[test]
-fn h7_one_of_ten_that_answers_503_sheds_a_part_and_takes_it_back() {
+fn h7_one_of_ten_at_40_percent_speed_sheds_a_part_and_takes_it_back() {
     let all = origins(10);
+    all.iter().for_each(|one| one.script(works(12, 240)));
     let gateway = rig::gateway(&pool("{ recover: 1s }")).origins(&all).start();
-    let load = rig::load(gateway.address()).apart().start();
-    all[3].script(a_third(503));
+    // 25 a second for each of them, half of what it can do.
+    let load = rig::load(gateway.address()).clients(96).rate(250.0).apart().start();
+    all[3].script(works(12, 600));
     await_state(&gateway, "o3", "overloaded");
     let shown = gateway.origin("p", "o3");
-    assert!((0.05..0.95).contains(&effective(&gateway, "o3")), "{shown}");
+    let effective = effective(&gateway, "o3");
+    assert!((0.05..0.95).contains(&effective), "{shown}");
+    assert!(shown["share"].as_f64().unwrap() < 0.1, "{shown}");
     let why = shown["why"].as_str().unwrap();
     assert!(why.contains("% of what it answered said that it has too much to do"), "{why}");
-    assert!(all.iter().filter(|one| one.name != "o3").all(|one| effective(&gateway, &one.name) >= 1.0));
+    assert_eq!(others(&gateway, &all, "o3"), ["up 1"; 9]);
     let displaced = || gateway.metrics().sum("moorgate_keys_displaced_ratio", &[("reason", "overload")]);
     rig::eventually("keys that are elsewhere", || (displaced() > 0.0).then_some(()));
     let metrics = gateway.metrics();
     assert_eq!(metrics.sum("moorgate_origins", &[("pool", "p"), ("state", "overloaded")]), 1.0);
+    let weight = |kind| metrics.sum("moorgate_origin_weight", &[("origin", "o3"), ("kind", kind)]);
+    assert_eq!(weight("configured"), 1.0);
+    assert!((0.05..0.95).contains(&weight("effective")), "{}", weight("effective"));
     assert_eq!(metrics.sum("moorgate_ejections_total", &[]), 0.0, "overload is not death");
-    all[3].script([]);
+    all[3].script(works(12, 240));
     await_state(&gateway, "o3", "up");
-    assert!(effective(&gateway, "o3") >= 1.0);
+    assert_eq!(others(&gateway, &all, ""), ["up 1"; 10]);
     assert!(gateway.output().contains("origin o3 is overloaded, was up"), "{}", gateway.output());
     let tally = load.stop();
     assert!(tally.failed.is_empty() && tally.by_status.keys().all(|status| [200, 503].contains(status)), "{tally:?}");
+}
+
+#[test]
+fn h7_b42_a_pool_with_more_load_than_it_can_do_is_left_as_it_is() {
+    let all = origins(4);
+    all.iter().for_each(|one| one.script(works(8, 80)));
+    let gateway = rig::gateway(&pool("{ recover: 1s }")).origins(&all).start();
+    let load = rig::load(gateway.address()).clients(64).rate(520.0).apart().start();
+    // One of its windows at least is full of it.
+    (0..2).for_each(|_| load.further(2600));
+    assert_eq!(others(&gateway, &all, ""), ["up 1"; 4], "nobody sheds anything");
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.sum("moorgate_keys_displaced_ratio", &[("reason", "overload")]), 0.0);
+    assert_eq!(metrics.sum("moorgate_ejections_total", &[]), 0.0, "overload is not death");
+    let tally = load.stop();
+    let count = |status: u16| tally.by_status.get(&status).copied().unwrap_or(0);
+    let (good, busy, sent) = (count(200), count(503), tally.sent());
+    assert!(busy > sent / 50, "that was no overload: {tally:?}");
+    assert!(good as f64 / sent as f64 > 0.7 / 1.3 && good + busy == sent, "{tally:?}");
+    let load = rig::load(gateway.address()).rate(100.0).apart().start();
+    load.further(200);
+    load.stop().assert_all_good();
 }
 
 #[test]
@@ -80,10 +124,13 @@ fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
     all[1].script([]);
     drop(load);
     let before = effective(&gateway, "o1");
+    let stands = |gateway: &Gateway| {
+        let shown = gateway.origin("p", "o1");
+        assert_eq!((shown["state"].as_str(), effective(gateway, "o1")), (Some("overloaded"), before), "{shown}");
+    };
     gateway.knows(&all[4..]);
     gateway.change(&text);
-    let shown = gateway.origin("p", "o1");
-    assert_eq!((shown["state"].as_str(), effective(&gateway, "o1")), (Some("overloaded"), before), "{shown}");
+    stands(&gateway);
     gateway.change(&pool("off"));
     await_state(&gateway, "o1", "up");
 
@@ -94,7 +141,7 @@ fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
     await_state(&gateway, "o1", "down");
     gateway.knows(&all[4..]);
     gateway.change(&text);
-    load.further(400);
+    load.further(200);
     assert_eq!(gateway.origin("p", "o1")["state"], "down");
     all[1].script([]);
 }

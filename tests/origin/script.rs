@@ -98,6 +98,8 @@ pub(crate) struct When {
     pub(crate) not_path: Option<String>,
     /// Only the n-th and later requests of a connection, counted from 1.
     pub(crate) from_nth: Option<u64>,
+    /// Only while more requests than this are under way, this one among them.
+    pub(crate) above: Option<u64>,
 }
 
 /// One thing to do. A program without [`Step::Read`] reads the whole body first.

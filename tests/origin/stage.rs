@@ -67,7 +67,9 @@ impl Stage {
     pub(crate) fn program(&self, method: &str, target: &str, nth: u64) -> Option<Vec<Step>> {
         let path = path_of(target);
         let mut inner = self.inner.lock();
-        let rule = inner.rules.iter_mut().find(|rule| takes(rule, method, path, nth))?;
+        let in_flight = inner.counts.in_flight;
+        let busy = |rule: &Rule| rule.when.above.is_none_or(|above| in_flight > above);
+        let rule = inner.rules.iter_mut().find(|rule| takes(rule, method, path, nth) && busy(rule))?;
         rule.times = rule.times.map(|times| times - 1);
         Some(rule.steps.clone())
     }

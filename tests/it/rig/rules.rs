@@ -33,6 +33,12 @@ impl Rule {
         self
     }
 
+    /// Only while more requests than this are under way at the origin, this one among them.
+    pub(crate) fn above(mut self, most: u64) -> Self {
+        self.when.above = Some(most);
+        self
+    }
+
     /// Only so often.
     pub(crate) fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
