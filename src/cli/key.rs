@@ -16,11 +16,10 @@ use serde::Serialize;
 
 use super::control::Target;
 use super::request::{Request, Wrong};
-use super::{Exit, Usage, print, top, well};
+use super::{Exit, Usage, assume, print, top, well};
 use crate::balance;
 use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
-use crate::health::Verdict;
 use crate::pool::{Ask, Pick, Pool};
 use crate::template::{Keyed, path};
 
@@ -50,8 +49,8 @@ pub(super) struct Key {
     /// The client's address, for keys that hold it
     #[arg(long, value_name = "IP")]
     client_ip: Option<IpAddr>,
-    /// As if an origin stood so: up, kept, down or joining
-    #[arg(long, value_name = "ORIGIN=STATE")]
+    /// As if an origin stood so: up, kept, down or joining; overloaded, ramping or draining, with the part it takes
+    #[arg(long, value_name = "ORIGIN=STATE[:PART%]")]
     assume: Vec<String>,
     /// As if an origin had so many requests in flight
     #[arg(long, value_name = "ORIGIN=COUNT")]
@@ -99,12 +98,10 @@ impl Key {
     /// The pool as the line says to think of it.
     fn scene(&self, pool: Pool) -> anyhow::Result<Scene> {
         for assumed in &self.assume {
-            let (name, state) = assumed.rsplit_once('=').unwrap_or((assumed, ""));
-            let Some(verdict) = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == state) else {
-                bail!(Usage(format!("--assume {assumed}: expected ORIGIN=STATE, with up, kept, down or joining")));
-            };
+            let (name, assumed) = assume::parse(assumed, &pool.roster().policy)?;
             let member = pool.member(number(&pool, name)?);
-            member.into_iter().for_each(|member| member.origin().health().publish(verdict));
+            let health = member.into_iter().map(|member| member.origin().health());
+            health.for_each(|health| health.publish_part(assumed.verdict, assumed.part));
         }
         for busy in &self.in_flight {
             let (name, count) = busy.rsplit_once('=').unwrap_or((busy, ""));
@@ -485,6 +482,27 @@ routes: [ { pool: web } ]
         assert!(text.ends_with("goes to     nobody\npass        - (nobody can take it)\n"), "{text}");
     }
 
+    /// Rule R2: of its own keys it takes those whose u is below the part.
+    #[test]
+    fn a_part_of_a_share_can_be_assumed() {
+        let urls: Vec<String> = (0..60).map(|n| format!("http://h/{n}")).collect();
+        for (state, part) in [("overloaded", 0.5), ("overloaded:20%", 0.2), ("ramping", 0.1), ("draining:90%", 0.9)] {
+            let all = ["0", "1", "2", "3"].map(|last| format!("127.0.0.1:920{last}={state}"));
+            for url in &urls {
+                let told = json(&["--pool", "web", url]);
+                let owner = told["owner"].as_str().unwrap();
+                let assumed = all.iter().find(|assumed| assumed.starts_with(owner)).unwrap();
+                let told = json(&["--pool", "web", url, "--assume", assumed]);
+                let takes = balance::u(told["hash"].as_u64().unwrap() as u32) < part;
+                let to = if takes { owner.into() } else { told["successors"][0].clone() };
+                assert_eq!(told["goes_to"], to, "{assumed}: {told}");
+                let reason = told["reason"].as_str().unwrap();
+                assert_eq!(reason == "owner", takes, "{told}");
+                assert!(takes || reason.starts_with("owner_"), "{told}");
+            }
+        }
+    }
+
     #[test]
     fn wrong_usage_and_what_the_gateway_refuses_are_told_apart() {
         for (line, code, said) in [
@@ -494,7 +512,8 @@ routes: [ { pool: web } ]
             (
                 &["--pool", "spread", "/", "--assume", "127.0.0.1:9200=dwon"],
                 2,
-                "--assume 127.0.0.1:9200=dwon: expected ORIGIN=STATE, with up, kept, down or joining",
+                "--assume 127.0.0.1:9200=dwon: expected ORIGIN=STATE, with up, kept, down or joining, or with overloaded, \
+                 ramping or draining and perhaps the part of its share, as in ORIGIN=overloaded:40%",
             ),
             (
                 &["--pool", "spread", "/", "--in-flight", "127.0.0.1:9200=many"],

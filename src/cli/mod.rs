@@ -3,6 +3,7 @@
 //! Each command is a struct of its own file, with its arguments as fields and a `run` that answers an [`Exit`]. A new
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
+mod assume;
 mod control;
 mod demo;
 #[cfg(test)]
