@@ -291,6 +291,29 @@ fn h2_a_frozen_origin_is_left_and_serves_again_when_it_thaws() {
     assert!(all_good(&gateway, 100));
 }
 
+/// The second incident.
+#[test]
+fn h2_h3_ten_origins_that_pause_in_step_are_left_as_they_are() {
+    let all: Vec<Origin> = (0..10).map(|number| rig::origin(&format!("o{number}"))).collect();
+    let text = pool("").replace("slow_start", "timeouts: { connect: 200ms, read: 1s }, slow_start");
+    let gateway = rig::gateway(&text).origins(&all).start();
+    let before = map(gateway.address(), &keys(300));
+    let load = rig::load(gateway.address()).clients(32).rate(200.0).start();
+    load.further(100);
+    all.iter().for_each(Origin::freeze);
+    // Several times what makes one of them due out.
+    std::thread::sleep(Duration::from_millis(2500));
+    let tally = load.stop();
+    all.iter().for_each(Origin::thaw);
+    assert!(tally.by_status.get(&504).is_some_and(|late| *late > 10), "that was no pause: {tally:?}");
+    assert_eq!(map(gateway.address(), &keys(300)), before, "with the very next requests");
+    assert!(all_good(&gateway, 300));
+    for origin in &all {
+        gateway.await_state("p", &origin.name, "up");
+    }
+    assert!(gateway.metrics().sum("moorgate_ejections_total", &[]) < 0.5, "{}", gateway.output());
+}
+
 /// The kernel takes connections for a process that hangs: requests tell what probes over TCP cannot.
 #[test]
 fn h2_requests_that_hang_put_an_origin_out_that_tcp_probes_take_for_well() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::rig::{self, Gateway, Origin, Rule, on};
+use crate::rig::{self, Ask, Gateway, Origin, Rule, Step, on};
 
 /// Windows of five seconds take their time, and a busy machine as well.
 const WINDOWS: Duration = Duration::from_secs(90);
@@ -28,6 +28,11 @@ fn outliers(section: &str) -> String {
 /// A third of the keys is answered so.
 fn a_third(status: u16) -> [Rule; 3] {
     ["/obj/1*", "/obj/2*", "/obj/3*"].map(|prefix| on(prefix).answer(status))
+}
+
+fn upgraded(gateway: &Gateway) {
+    let output = gateway.upgrade(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn effective(gateway: &Gateway, name: &str) -> f64 {
@@ -113,11 +118,77 @@ fn h7_b42_a_pool_with_more_load_than_it_can_do_is_left_as_it_is() {
     load.stop().assert_all_good();
 }
 
+/// A pool for each of these, asked for by its name: the text of its section beside the origins, and the origins.
+fn pools(of: &[(&str, &str, &[Origin])]) -> String {
+    let entry = |one: &Origin| format!("{{ address: \"${}\", name: {} }}", one.name, one.name);
+    let list = |all: &[Origin]| all.iter().map(entry).collect::<Vec<_>>().join(", ");
+    let section =
+        |(name, text, all): &(&str, &str, &[Origin])| format!("  {name}: {{ {text}, origins: [ {} ] }}\n", list(all));
+    let route = |(name, ..): &(&str, &str, &[Origin])| {
+        format!("  - {{ match: {{ path: {{ prefix: /{name}/ }} }}, pool: {name} }}\n")
+    };
+    let (sections, routes) = (of.iter().map(section).collect::<String>(), of.iter().map(route).collect::<String>());
+    format!("pools:\n{sections}routes:\n{routes}")
+}
+
 #[test]
-fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
+fn h7_429_of_traffic_slow_answers_and_time_outs() {
+    let all = origins(12);
+    let (said, slow, late) = (&all[..4], &all[4..8], &all[8..]);
+    let section = |more: &str| format!("balance: {{ key: \"{{path}}\" }}, {more}");
+    let health =
+        |overload: &str| format!("health: {{ probe: {{ http: {{ path: /healthz }} }}, overload: {overload} }}");
+    let short = "timeouts: { connect: 200ms, read: 400ms }";
+    let text = pools(&[
+        ("said", &section(&health("{ recover: 300s }")), said),
+        ("slow", &section(&health("{ recover: 1s, slow: 3x }")), slow),
+        ("late", &section(&format!("{short}, {}", health("{ recover: 300s }"))), late),
+    ]);
+    let gateway = rig::gateway(&text).origins(&all).start();
+    // The keys of each in no order, so that each window has its part of those that are answered badly.
+    let asked = |n: u64| Ask::get(&format!("/{}/{}", ["said", "slow", "late"][n as usize % 3], n / 3 * 7919 % 1000));
+    let load = rig::load(gateway.address()).clients(96).rate(450.0).apart().asking(asked).start();
+    let said_to = |digits: [u8; 2], status| digits.map(|digit| on(&format!("/said/{digit}*")).answer(status));
+    said[1].script([said_to([1, 2], 429), said_to([3, 4], 429)].concat());
+    // Far from what a busy machine makes of an answer.
+    slow.iter().for_each(|one| one.script([on("/slow/*").delay(40).answer(200)]));
+    slow[1].script([on("/slow/*").delay(600).answer(200)]);
+    late[1].script([1, 2, 3].map(|digit| on(&format!("/late/{digit}*")).then(Step::Hang)));
+    // So few that there is room for another.
+    said[2].script(said_to([1, 2], 503));
+    let state = |pool: &str, one: &Origin| gateway.origin(pool, &one.name)["state"].clone();
+    let overloaded = |pool: &str, one: &Origin| {
+        let found = rig::within(WINDOWS, || (state(pool, one) == "overloaded").then_some(()));
+        assert!(found.is_some(), "{} of {pool} is not: {}", one.name, gateway.origin(pool, &one.name));
+    };
+    overloaded("slow", &slow[1]);
+    overloaded("late", &late[1]);
+    overloaded("said", &said[2]);
+    assert_eq!(state("said", &said[1]), "up", "a 429 is about a client");
+    for (pool, one) in [("slow", &slow[1]), ("late", &late[1]), ("said", &said[2])] {
+        let pool = gateway.status()["pools"][pool]["origins"].clone();
+        let pool = pool.as_object().unwrap();
+        let shed: Vec<_> =
+            pool.iter().filter(|(_, shown)| shown["state"] == "overloaded").map(|(name, _)| name).collect();
+        assert_eq!(shed, [&one.name]);
+    }
+    // The same word to a probe is about the origin.
+    said[1].script([on("/healthz").answer(429)]);
+    overloaded("said", &said[1]);
+    slow[1].script([on("/slow/*").delay(40).answer(200)]);
+    let back = rig::within(WINDOWS, || (state("slow", &slow[1]) == "up").then_some(()));
+    assert!(back.is_some(), "{}", gateway.origin("slow", &slow[1].name));
+    assert_eq!(gateway.metrics().sum("moorgate_ejections_total", &[]), 0.0, "overload is not death");
+    let tally = load.stop();
+    let known = |status: &u16| [200, 429, 503, 504].contains(status);
+    assert!(tally.failed.is_empty() && tally.by_status.keys().all(known), "{tally:?}");
+}
+
+#[test]
+fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload_and_an_upgrade() {
     let all = origins(5);
     let text = pool("{ recover: 300s }");
-    let mut gateway = rig::gateway(&text).origins(&all[..4]).start();
+    let mut gateway = rig::gateway(&text).origins(&all[..4]).process("drain", "{ timeout: 1s }").start();
     let load = rig::load(gateway.address()).apart().start();
     all[1].script(a_third(503));
     await_state(&gateway, "o1", "overloaded");
@@ -131,11 +202,13 @@ fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
     gateway.knows(&all[4..]);
     gateway.change(&text);
     stands(&gateway);
+    upgraded(&gateway);
+    stands(&gateway);
     gateway.change(&pool("off"));
     await_state(&gateway, "o1", "up");
 
     let text = outliers("{ cooldown: 300s }");
-    let mut gateway = rig::gateway(&text).origins(&all[..4]).start();
+    let mut gateway = rig::gateway(&text).origins(&all[..4]).process("drain", "{ timeout: 1s }").start();
     let load = rig::load(gateway.address()).start();
     all[1].script([on("*").answer(500)]);
     await_state(&gateway, "o1", "down");
@@ -143,6 +216,10 @@ fn p4_what_was_shed_and_who_was_put_out_stay_so_over_a_reload() {
     gateway.change(&text);
     load.further(200);
     assert_eq!(gateway.origin("p", "o1")["state"], "down");
+    let served = all[1].served();
+    upgraded(&gateway);
+    load.further(200);
+    assert_eq!((&gateway.origin("p", "o1")["state"], all[1].served()), (&"down".into(), served));
     all[1].script([]);
 }
 
