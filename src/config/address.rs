@@ -12,6 +12,9 @@ use super::written::{Written, written};
 /// Without a port in an origin's address.
 const DEFAULT_PORT: u16 = 80;
 
+/// Bytes of the path of a Unix socket at most: `sun_path` has 108, and one ends it.
+pub(super) const LONGEST_SOCKET: usize = 107;
+
 /// Where an origin is: an IP address with a port, a name to be resolved, or a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {

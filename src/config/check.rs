@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use indexmap::IndexSet;
 
 use super::Config;
+use super::address::{Address, LONGEST_SOCKET};
 use super::client::ProxyProtocol;
 use super::later;
 use super::place::{Places, meant, one_of};
@@ -70,7 +72,19 @@ impl Check<'_> {
             taken.push(("process.admin.address".to_owned(), admin.address.to_string()));
         }
         self.duplicates("address", taken);
+        if let Some(Off::On(socket)) = &config.process.control_socket {
+            self.socket("process.control_socket".to_owned(), socket);
+        }
         self.proxies(config);
+    }
+
+    /// What cannot be bound or connected to is told before somebody tries.
+    fn socket(&mut self, at: String, path: &Path) {
+        let length = path.as_os_str().len();
+        if length > LONGEST_SOCKET {
+            let meant = format!("expected at most {LONGEST_SOCKET}, which is all that the system takes for a socket");
+            self.error(at, format!("found a path of {length} bytes"), meant);
+        }
     }
 
     /// A PROXY header is taken from trusted proxies only.
@@ -104,8 +118,13 @@ impl Check<'_> {
 
     /// The path of what names the element at `path`: itself, unless it says otherwise.
     fn named(&self, path: String) -> String {
-        let name = format!("{path}.name");
-        if self.places.is_written(&name) { name } else { path }
+        self.keyed(path, "name")
+    }
+
+    /// The path of `key` in the element at `path`, or of the element where that is written in short.
+    fn keyed(&self, path: String, key: &str) -> String {
+        let keyed = format!("{path}.{key}");
+        if self.places.is_written(&keyed) { keyed } else { path }
     }
 
     fn pool(&mut self, path: &str, pool: &Pool) {
@@ -114,6 +133,11 @@ impl Check<'_> {
         let named = |(i, origin): (usize, &Origin)| (self.named(format!("{origins}[{i}]")), origin.name.clone());
         let names: Vec<_> = pool.origins.iter().enumerate().map(named).collect();
         self.duplicates("origin", names);
+        for (i, origin) in pool.origins.iter().enumerate() {
+            if let Address::Unix(socket) = &origin.address {
+                self.socket(self.keyed(format!("{origins}[{i}]"), "address"), socket);
+            }
+        }
         if !pool.origins.is_empty() && pool.origins.iter().all(|origin| origin.state == State::Drain) {
             self.warn(&origins, "every origin is drained", "leave one that serves");
         }
@@ -353,6 +377,29 @@ fn found(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{said, with_pool};
+
+    #[test]
+    fn a_socket_has_a_path_that_can_be_bound() {
+        let long = |length: usize| format!("/{}", "s".repeat(length - 1));
+        let all = |length| {
+            let path = long(length);
+            let pool = format!(
+                "health: {{ probe: off }}\n    origins: [ \"unix:{path}\", {{ address: \"unix:{path}\", name: b }} ]"
+            );
+            said(&with_pool(&pool).replace("process: {", &format!("process: {{ control_socket: {path},")))
+        };
+        assert_eq!(all(107), [""; 0]);
+        let said = all(108);
+        let why = "found a path of 108 bytes, expected at most 107, which is all that the system takes for a socket";
+        for (line, at) in said.iter().zip([
+            "2:28: process.control_socket",
+            "6:16: pools.origin.origins[0]",
+            "6:144: pools.origin.origins[1].address",
+        ]) {
+            assert_eq!(*line, format!("{at}: {why}"));
+        }
+        assert_eq!(said.len(), 3);
+    }
 
     #[test]
     fn a_ring_that_takes_much_memory_is_warned_of() {
