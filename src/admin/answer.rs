@@ -226,6 +226,7 @@ mod tests {
             sample: Box::new(|_| Sampled::default()),
             leave: Box::new(|| ()),
             handoff: Box::new(|_| ()),
+            made_anew: Box::new(|_| ()),
             socket: None,
             upgrade: Arc::new(|_| {
                 let next = Hello { protocol: 1, version: "9.9.9".into(), pid: 7 };

@@ -7,6 +7,7 @@ mod answer;
 mod crowd;
 mod forward;
 mod query;
+mod restore;
 mod sample;
 mod serve;
 mod socket;
@@ -24,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -32,6 +34,8 @@ use crate::config::units::Off;
 use crate::lifecycle::handoff::give::Outcome;
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::{ReloadOutcome, Wish};
+use restore::Claimed;
+pub use restore::MadeAnew;
 pub use sample::{PoolSample, Sampled, SampledKey};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
@@ -64,6 +68,8 @@ pub struct Gateway {
     pub socket: Option<PathBuf>,
     /// Somebody at the control socket wants to take over.
     pub handoff: Box<dyn Fn(UnixStream) + Send + Sync>,
+    /// The control socket was made anew.
+    pub made_anew: Box<MadeAnew>,
     /// Starts this program, or that of the process, to take over, and tells how that ended.
     pub upgrade: Arc<dyn Fn(Option<PathBuf>) -> Later<Outcome> + Send + Sync>,
     /// Has the process leave, in peace.
@@ -196,6 +202,7 @@ impl Bound {
         let gateway = Arc::new(gateway);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
         let (claim, local) = self.local.unzip();
+        let claim = Claimed::new(Mutex::new(claim));
         if let Some(listener) = self.network {
             listener.set_nonblocking(true).map_err(StartError::Thread)?;
             let _inside = runtime.enter();
@@ -203,10 +210,9 @@ impl Bound {
             runtime.spawn(serve::network(listener, turn.clone(), Arc::clone(&gateway)));
         }
         if let Some(listener) = local {
-            listener.set_nonblocking(true).map_err(StartError::Thread)?;
             let _inside = runtime.enter();
-            let listener = tokio::net::UnixListener::from_std(listener).map_err(StartError::Thread)?;
-            runtime.spawn(serve::local(listener, turn.clone(), gateway));
+            let served = restore::answer(listener, &turn, &gateway).map_err(StartError::Thread)?;
+            runtime.spawn(restore::keep(served, claim.clone(), turn.clone(), gateway));
         }
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("admin".into()).spawn(move || {
@@ -249,7 +255,7 @@ pub struct Admin {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     turn: Turn,
-    claim: Option<Claim>,
+    claim: Claimed,
 }
 
 impl Admin {
@@ -265,13 +271,13 @@ impl Admin {
 
     /// Accepts (again); the path of the control socket is this process's.
     pub fn open(&mut self) {
-        self.claim.iter_mut().for_each(|claim| claim.is_ours(true));
+        self.claim.lock().iter_mut().for_each(|claim| claim.is_ours(true));
         self.turn.is(Whose::Ours);
     }
 
     /// Another process accepts where this one did, and keeps the control socket or not.
     pub fn pass_on(&mut self, keeps_socket: bool) {
-        self.claim.iter_mut().for_each(|claim| claim.is_ours(!keeps_socket));
+        self.claim.lock().iter_mut().for_each(|claim| claim.is_ours(!keeps_socket));
         self.turn.is(Whose::Theirs);
     }
 
@@ -282,7 +288,7 @@ impl Admin {
 
     /// Removes the control socket, for an exit that drops nothing.
     pub fn remove_socket(&mut self) {
-        self.claim = None;
+        *self.claim.lock() = None;
     }
 }
 
@@ -309,6 +315,7 @@ mod tests {
         Gateway {
             ready: Box::new(|| Ok(())),
             handoff: Box::new(|_| ()),
+            made_anew: Box::new(|_| ()),
             socket: None,
             upgrade: Arc::new(|_| Box::pin(async { Err("nobody to start".to_owned()) })),
             metrics: Box::new(|| Ok("moorgate_generation 1\n".into())),
@@ -360,6 +367,27 @@ mod tests {
         let ask = "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let answer = exchange(UnixStream::connect(&path).unwrap(), ask);
         assert!(answer.contains("\"result\":\"unchanged\""), "{answer}");
+    }
+
+    #[test]
+    fn a_control_socket_that_was_removed_is_made_anew_and_one_of_somebody_else_s_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (admin, _, path) = start(&folder);
+        let ask = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let again = || {
+            thread::sleep(Duration::from_millis(20));
+            UnixStream::connect(&path).ok()
+        };
+        for _ in 0..2 {
+            std::fs::remove_file(&path).unwrap();
+            let stream = (0..1000).find_map(|_| again()).expect("it is back within twenty seconds");
+            assert!(exchange(stream, ask).ends_with("ok\n"));
+        }
+        std::fs::remove_file(&path).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        drop(admin);
+        assert!(path.exists(), "the other's");
+        drop(other);
     }
 
     #[test]

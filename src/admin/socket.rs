@@ -93,6 +93,18 @@ impl Claim {
         Ok(Self { path: path.into(), identity: (found.dev(), found.ino()), is_ours: false })
     }
 
+    /// Listens anew if the path is gone, and is this process's; one more descriptor is for the next process.
+    pub(super) fn again(&mut self) -> Option<io::Result<(UnixListener, OwnedFd)>> {
+        let gone = || fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        (self.is_ours && gone()).then(|| {
+            let (claim, listener) = Self::new(&self.path).map_err(io::Error::other)?;
+            // what is there now may have the number of what was
+            self.is_ours = false;
+            *self = claim;
+            Ok((listener.try_clone()?, listener.into()))
+        })
+    }
+
     /// Is it this process's to remove?
     pub(super) fn ours(&self) -> bool {
         self.is_ours
@@ -244,7 +256,8 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_an_error() {
         let (folder, _) = place();
-        let path = folder.path().join("x".repeat(200));
-        assert!(matches!(Claim::new(&path), Err(SocketError::System { .. })));
+        let of = |length: usize| folder.path().join("x".repeat(length - 1 - folder.path().as_os_str().len()));
+        assert!(Claim::new(&of(107)).is_ok(), "as long as `check` lets it be");
+        assert!(matches!(Claim::new(&of(108)), Err(SocketError::System { .. })));
     }
 }

@@ -46,9 +46,14 @@ impl Turn {
         self.whose.send_replace(whose);
     }
 
+    /// Whose it is.
+    pub(super) fn whose(&self) -> Whose {
+        *self.whose.borrow()
+    }
+
     /// Does another process answer?
     pub(super) fn is_theirs(&self) -> bool {
-        matches!(*self.whose.borrow(), Whose::Theirs | Whose::Passed)
+        matches!(self.whose(), Whose::Theirs | Whose::Passed)
     }
 
     /// Waits until it is somebody's: what is answered in between would be in nobody's books a moment later.

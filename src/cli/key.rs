@@ -70,7 +70,7 @@ impl Key {
             let said = top::show(&self.target.get_json("/status")?, self.pool.as_deref(), self.json)?;
             return print(&said).map(|()| Exit::Done);
         }
-        let (loaded, pools) = config::load_with(&self.target.file(), compile)?;
+        let (loaded, pools) = config::load_with(&self.target.file()?, compile)?;
         let slashes = loaded.config.routes.iter().any(|route| route.encoded_slash == EncodedSlash::Allow);
         match self.answer(pools, slashes, &mut io::stdout().lock()) {
             // Whoever stops reading has read enough.

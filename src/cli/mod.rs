@@ -25,6 +25,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Report;
@@ -148,11 +149,22 @@ impl ConfigFile {
         self.config.clone().unwrap_or_else(|| PathBuf::from(found()))
     }
 
+    /// The same for a command that can do nothing without one.
+    pub(crate) fn found(&self) -> anyhow::Result<PathBuf> {
+        self.existing().with_context(|| format!("{}; name one with --config", nowhere()))
+    }
+
     /// The same, or nothing when none was named and none is there.
     pub(crate) fn existing(&self) -> Option<PathBuf> {
         let found = || PLACES.iter().find(|place| Path::new(place).exists()).map(PathBuf::from);
         self.config.clone().or_else(found)
     }
+}
+
+/// None was named, and none is where it is looked for.
+fn nowhere() -> String {
+    let [first, then] = PLACES;
+    format!("no configuration: neither {first} nor {then} is there")
 }
 
 /// May there be colours? On a terminal, unless its owner wants none.

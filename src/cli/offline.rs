@@ -29,7 +29,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let path = self.file.path();
+        let path = self.file.found()?;
         let verdict = Verdict::of(&path, load(&path));
         print(&if self.json { verdict.json() } else { verdict.text() })?;
         Ok(if verdict.is_refused { Exit::Failed } else { Exit::Done })
@@ -48,7 +48,7 @@ pub(super) struct Dump {
 
 impl Dump {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let loaded = load(&self.file.path())?;
+        let loaded = load(&self.file.found()?)?;
         print(&if self.json { pretty(&loaded.config) } else { config::dump(&loaded.config) })?;
         Ok(Exit::Done)
     }

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 
 use super::serving::Places;
 use super::takeover::Takeover;
-use super::{ConfigFile, Exit};
+use super::{ConfigFile, Exit, nowhere};
 use crate::config::process::Process;
-use crate::config::{self, Config, Loaded};
+use crate::config::{self, Config, Loaded, Report};
 use crate::lifecycle::kept::{self, Before, First, Instead};
 use crate::lifecycle::reload::Texts;
 use crate::lifecycle::signals::{self, Leaving};
@@ -26,6 +26,11 @@ use crate::lifecycle::{self, Ledger, Manager};
 use crate::listeners::Handed;
 use crate::observe::{self, Metrics};
 use crate::snapshot::{Snapshot, Store};
+
+const WITHOUT_A_FILE: &str = "\
+    with one:     moorgate run --config FILE
+    without one:  moorgate run --listen 0.0.0.0:8080 --origin 10.0.0.1:80 --origin 10.0.0.2:80
+    to look at:   moorgate demo";
 
 /// Runs the gateway
 ///
@@ -66,7 +71,8 @@ impl Run {
         let handed = Handed::new(sockets.into_iter().chain(held.sockets))?;
         let strict = self.strict || self.takeover.is_some();
         let start = if self.listen.is_empty() {
-            Start::with_file(self.file.path(), Before { state: self.state.clone(), last: held.last }, strict)
+            let before = Before { state: self.state.clone(), last: held.last };
+            Start::with_file(self.file.path(), before, strict).map_err(|error| self.advised(error))
         } else {
             Start::with_arguments(&self.text())
         };
@@ -80,6 +86,14 @@ impl Run {
         let start = Start { watch: self.watch, handed, manager, is_command: true, ..start };
         start.supervised_by(supervisor).serve(&leaving, hear, |_| {})?;
         Ok(Exit::Done)
+    }
+
+    /// Whoever has no file yet is told what there is to do.
+    fn advised(&self, error: anyhow::Error) -> anyhow::Error {
+        match self.file.existing() {
+            None if error.is::<Report>() => anyhow!("{}\n{WITHOUT_A_FILE}", nowhere()),
+            _ => error,
+        }
     }
 
     /// The file the arguments stand for.

@@ -210,6 +210,7 @@ impl Start {
         let (readiness, reloads, prober, started) =
             (common.readiness.clone(), common.reloads.clone(), common.prober.clone(), self.started);
         let (ledger, leaving, upgrade) = (self.ledger.clone(), common.leaving.clone(), common.upgrade.clone());
+        let shared = common.shared.clone();
         let (generation, [calls, upgrades]) = (self.metrics.generation(), [(); 2].map(|()| common.upgrades.clone()));
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
@@ -224,6 +225,7 @@ impl Start {
             config: Box::new(move || config::dump(running.load().config())),
             sample: Box::new(move |pool| admin::Sampled::of(&sampled.load(), pool, now())),
             socket: socket.map(Path::to_owned),
+            made_anew: Box::new(move |next| replace_control(&mut shared.lock(), next)),
             handoff: Box::new(move |stream| _ = calls.get().map(|upgrades| upgrades.call(stream))),
             upgrade: Arc::new(move |binary| {
                 let upgrades = upgrades.clone();
@@ -255,6 +257,13 @@ impl Start {
         };
         let format = Format::compile(format).map_err(|invalid| anyhow!("process.access_log.format: {invalid}"))?;
         Ok(AccessLog::open(path, &format, self.shards(), &self.metrics)?)
+    }
+}
+
+/// The control socket was made anew; it is not given away any more once the process has begun to leave.
+fn replace_control(shared: &mut Shared, next: OwnedFd) {
+    if let Some((_, control)) = shared.iter_mut().find(|(given, _)| matches!(given, Given::Control(_))) {
+        *control = next;
     }
 }
 

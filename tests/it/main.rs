@@ -16,6 +16,7 @@ mod behind_a_balancer;
 mod behind_haproxy;
 mod beside_nginx;
 mod books_agree;
+mod commands;
 mod connecting_in_turn;
 mod connections_to_origins;
 mod demo;

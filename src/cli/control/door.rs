@@ -33,7 +33,7 @@ pub(super) enum Line {
 }
 
 impl Door {
-    /// The socket the file names, else the default one of the user.
+    /// The socket the file names, else the default one of the user; the admin address where the file wants no socket.
     pub(super) fn of_file(file: Option<&Path>) -> anyhow::Result<Self> {
         let text = match file {
             Some(file) => fs::read_to_string(file).with_context(|| file.display().to_string())?,
@@ -41,10 +41,10 @@ impl Door {
         };
         let path = match written(&text) {
             Written::At(path) => return Ok(Self::Socket { path, file: file.map(PathBuf::from) }),
-            Written::Off => bail!(
-                "{}: control_socket is off; name the admin address with --admin",
-                file.unwrap_or(Path::new("-")).display()
-            ),
+            Written::Off => match admin(&text) {
+                Some(address) => return Ok(Self::Admin(address)),
+                None => bail!("control_socket and admin are both off: only signals reach the gateway, such as HUP"),
+            },
             Written::Not => match crate::admin::default_path() {
                 Some(path) => path,
                 None => bail!("no control socket: neither root nor XDG_RUNTIME_DIR; name one with --socket or --admin"),
@@ -55,12 +55,16 @@ impl Door {
 
     /// The admin address of the file, as it is reached from this machine; what [`Door::of_file`] finds if it is off.
     pub(super) fn nearest(file: Option<&Path>) -> anyhow::Result<Self> {
-        // a gateway whose file is gone may serve all the same
-        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        match admin(&text) {
+        match Self::admin_of(file) {
             Some(address) => Ok(Self::Admin(address)),
             None => Self::of_file(file),
         }
+    }
+
+    /// The same, if it is not off.
+    pub(super) fn admin_of(file: Option<&Path>) -> Option<SocketAddr> {
+        // a gateway whose file is gone may serve all the same
+        admin(&file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default())
     }
 
     /// Connects, with so much time for every single read and write.
@@ -85,7 +89,11 @@ impl Door {
 
 fn unreachable(path: &Path, file: Option<&Path>, error: &io::Error) -> anyhow::Error {
     let named = file.map_or_else(String::new, |file| format!(" (named by {})", file.display()));
-    anyhow!("control socket {}{named}: {error}; is the gateway running?", path.display())
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => "it is for root and whoever the gateway runs as",
+        _ => "is the gateway running?",
+    };
+    anyhow!("control socket {}{named}: {error}; {why}", path.display())
 }
 
 /// The admin address a file says, or the default one; none if it is off. Any address is the own machine's, too.
@@ -192,11 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_switches_the_socket_off_is_an_error() {
+    fn a_file_without_a_socket_leaves_the_admin_address_if_there_is_one() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("m.yaml");
-        fs::write(&file, "process: { control_socket: off }").unwrap();
-        assert!(Door::of_file(Some(&file)).unwrap_err().to_string().contains("control_socket is off"));
+        fs::write(&file, "process: { control_socket: off, admin: { address: 127.0.0.2:9 } }").unwrap();
+        assert_eq!(Door::of_file(Some(&file)).unwrap(), Door::Admin(([127, 0, 0, 2], 9).into()));
+        fs::write(&file, "process: { control_socket: off, admin: off }").unwrap();
+        assert!(Door::of_file(Some(&file)).unwrap_err().to_string().contains("both off"));
         assert!(Door::of_file(Some(&folder.path().join("none"))).is_err());
     }
 }

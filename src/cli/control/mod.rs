@@ -9,7 +9,7 @@ mod table;
 mod upgrade;
 mod wait;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::{ConfigFile, Exit, colourful, print};
 use client::{Reply, ask};
-use door::Door;
+use door::{Door, Line};
 pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
 pub(in crate::cli) use upgrade::Upgrade;
 
@@ -60,8 +60,8 @@ pub(super) struct Status {
 
 impl Target {
     /// The file that names it, which need not be that of the gateway.
-    pub(super) fn file(&self) -> PathBuf {
-        self.file.path()
+    pub(super) fn file(&self) -> anyhow::Result<PathBuf> {
+        self.file.found()
     }
 
     /// What it answers to a question that is no wish.
@@ -83,26 +83,47 @@ impl Target {
     }
 
     fn ask_within(&self, patience: Duration, method: &str, target: &str) -> anyhow::Result<Reply> {
-        let first = match (&self.socket, self.admin) {
-            (Some(path), _) => Door::Socket { path: path.clone(), file: None },
-            (None, Some(address)) => Door::Admin(address),
-            (None, None) => Door::of_file(self.file.existing().as_deref())?,
-        };
-        let line = match (first.open(patience), self.admin) {
-            (Err(_), Some(address)) if self.socket.is_some() => Door::Admin(address).open(patience),
-            (line, _) => line,
-        };
+        let line = self.door().and_then(|door| door.open(patience));
+        let line = line.or_else(|error| self.instead(error, patience, method == "GET"));
         ask(&mut line?, method, target)
+    }
+
+    /// Where it is asked: where one was told to, else at the control socket of the file.
+    fn door(&self) -> anyhow::Result<Door> {
+        match (&self.socket, self.admin) {
+            (Some(path), _) => Ok(Door::Socket { path: path.clone(), file: None }),
+            (None, Some(address)) => Ok(Door::Admin(address)),
+            (None, None) => Door::of_file(self.file.existing().as_deref()),
+        }
+    }
+
+    /// Where it is asked if that cannot be: at `--admin`, or at the admin address of the file. Another gateway may be there,
+    /// so it is told of, and only asked what changes nothing.
+    fn instead(&self, error: anyhow::Error, patience: Duration, only_looks: bool) -> anyhow::Result<Line> {
+        let (open, mut errors) = (|address| Door::Admin(address).open(patience), std::io::stderr().lock());
+        match (&self.socket, self.admin) {
+            (Some(_), Some(address)) => return open(address),
+            (None, None) => {}
+            _ => return Err(error),
+        }
+        let Some(address) = Door::admin_of(self.file.existing().as_deref()) else { return Err(error) };
+        match open(address) {
+            Ok(line) if only_looks => {
+                writeln!(errors, "{error}\nthe admin address {address} answers instead")?;
+                Ok(line)
+            }
+            Ok(_) => bail!("{error}\nat the admin address {address} somebody answers: --admin {address} asks there"),
+            Err(_) => bail!("{error}\nnobody answers at the admin address {address} either"),
+        }
     }
 
     /// What it answers to a balancer.
     fn ask_readiness(&self) -> anyhow::Result<Reply> {
         let door = match (&self.socket, self.admin) {
-            (Some(path), _) => Door::Socket { path: path.clone(), file: None },
-            (None, Some(address)) => Door::Admin(address),
-            (None, None) => Door::nearest(self.file.existing().as_deref())?,
+            (None, None) => Door::nearest(self.file.existing().as_deref()),
+            _ => self.door(),
         };
-        ask(&mut door.open(BRIEFLY)?, "GET", "/readyz")
+        ask(&mut door?.open(BRIEFLY)?, "GET", "/readyz")
     }
 }
 
