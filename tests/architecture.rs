@@ -233,6 +233,22 @@ fn statuses_are_given_in_one_place() {
 }
 
 #[test]
+fn a_clock_that_may_be_set_is_read_for_people_only() {
+    for text in [
+        "fn f() { let _ = std::time::SystemTime::now(); }",
+        "use std::time::SystemTime; fn f() { SystemTime::now(); }",
+        "use jiff::Timestamp; fn f() { Timestamp::now(); }",
+        "fn f(d: &Digest) { d.established_ts.elapsed(); }",
+    ] {
+        assert_eq!(planted("src/health/mod.rs", text), [Rule::Clock], "{text}");
+        assert_eq!(planted("src/proxy/record.rs", text), [], "{text}");
+    }
+    let test = "#[cfg(test)] mod tests { fn f() { std::time::SystemTime::now(); } }";
+    assert_eq!(planted("src/health/mod.rs", test), []);
+    assert_eq!(planted("src/health/mod.rs", "fn f() { std::time::Instant::now(); }"), []);
+}
+
+#[test]
 fn a_map_that_says_something_else_is_found() {
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let found = |text: &str| rules::check(&[Source::parse("src/lib.rs", text).unwrap()]);

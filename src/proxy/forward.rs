@@ -35,6 +35,9 @@ use crate::traffic::headers::{self, Sender};
 
 /// Streams on one HTTP/2 connection to an origin at most.
 const STREAMS: usize = 100;
+/// What of one answer may be held for a client that reads slowly, and of all on a connection. Pingora's 8 MiB for each would
+/// be held for every such client.
+const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
 
 /// A connection to an origin, just taken from the pool or opened.
 pub(super) struct Connected<'a> {
@@ -44,21 +47,24 @@ pub(super) struct Connected<'a> {
     pub(super) digest: Option<&'a Digest>,
 }
 
-/// Requests served so far on each connection of a shard, by descriptor. A descriptor is used again only after its
-/// connection closed, and a new connection counts from one.
+/// Requests served so far on each connection of a shard and since when it is there, by descriptor. A descriptor is used
+/// again only after its connection closed, and a new connection begins anew. Pingora knows the age by the wall clock only,
+/// which may be set.
 #[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Vec<u32>>);
+pub(super) struct Connections(Mutex<Vec<(u32, Instant)>>);
 
 impl Connections {
-    /// One more request on `fd`; answers how many there were.
-    fn count(&self, fd: RawFd, reused: bool) -> u32 {
-        let Ok(place) = usize::try_from(fd) else { return 0 };
-        let mut counts = self.0.lock();
-        if counts.len() <= place {
-            counts.resize(place + 1, 0);
+    /// One more request on `fd`; answers how many there were, and how old the connection is.
+    fn count(&self, fd: RawFd, reused: bool, now: Instant) -> (u32, Duration) {
+        let Ok(place) = usize::try_from(fd) else { return (0, Duration::ZERO) };
+        let mut all = self.0.lock();
+        if all.len() <= place {
+            all.resize(place + 1, (0, now));
         }
-        counts[place] = if reused { counts[place].saturating_add(1) } else { 1 };
-        counts[place]
+        let (served, since) = all[place];
+        all[place] = if reused { (served.saturating_add(1), since) } else { (1, now) };
+        let (served, since) = all[place];
+        (served, now.saturating_duration_since(since))
     }
 }
 
@@ -138,11 +144,10 @@ impl Gateway {
         let Some((route, upstream)) = ctx.target() else { return };
         let (timeouts, limits) = (route.timeouts, upstream.pool.settings().connections);
         let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
-        let age = || established.and_then(|timing| timing.established_ts.elapsed().ok()).unwrap_or_default();
         let took = established.and_then(|timing| timing.establishment_duration);
-        let served = self.connections.count(held.fd, held.reused);
+        let (served, age) = self.connections.count(held.fd, held.reused, now);
         let last =
-            limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age() >= most);
+            limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
         let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
         if let Some(attempt) = ctx.attempt() {
             attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
@@ -243,6 +248,8 @@ fn silence(streams: bool, timeouts: &Timeouts) -> Duration {
 /// from the request's header on, so that a body would have to be sent within it: a request with one gets a connection
 /// that is not shared, unless it may stream for long.
 fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
+    options.h2_stream_window_size = Some(WINDOWS.0);
+    options.h2_connection_window_size = Some(WINDOWS.1);
     options.set_http_version(2, 2);
     if ctx.body == Body::Sent || ctx.streams {
         options.max_h2_streams = STREAMS;
@@ -396,12 +403,17 @@ mod tests {
 
     #[test]
     fn a_connection_counts_its_requests_and_a_new_one_on_its_descriptor_begins_anew() {
-        let connections = Connections::default();
-        assert_eq!(connections.count(7, false), 1);
-        assert_eq!(connections.count(7, true), 2);
-        assert_eq!(connections.count(3, false), 1);
-        assert_eq!(connections.count(7, true), 3);
-        assert_eq!(connections.count(7, false), 1);
-        assert_eq!(connections.count(-1, false), 0);
+        let (connections, start) = (Connections::default(), Gateway::now());
+        let count = |fd, reused, seconds| {
+            let (served, age) = connections.count(fd, reused, start + Duration::from_secs(seconds));
+            (served, age.as_secs())
+        };
+        assert_eq!(count(7, false, 1), (1, 0));
+        assert_eq!(count(7, true, 2), (2, 1));
+        assert_eq!(count(3, false, 3), (1, 0));
+        assert_eq!(count(7, true, 4), (3, 3));
+        assert_eq!(count(7, false, 5), (1, 0));
+        assert_eq!(count(7, true, 6), (2, 1));
+        assert_eq!(count(-1, false, 7), (0, 0));
     }
 }

@@ -44,6 +44,18 @@ const KNOW_PINGORA: [&str; 4] = ["admin", "lifecycle", "listeners", "proxy"];
 const FILES_THAT_KNOW_PINGORA: [&str; 2] = ["src/health/probe.rs", "src/resilience/failure.rs"];
 const KNOW_ITS_HEADERS: [&str; 4] = ["config", "template", "routing", "traffic"];
 
+/// Who reads the clock that may be set: whoever writes times down for people, and whoever compares those of files.
+const READ_THE_WALL_CLOCK: [&str; 8] = [
+    "src/cli/run.rs",
+    "src/config/file.rs",
+    "src/lifecycle/reload.rs",
+    "src/observe/access_log/clock.rs",
+    "src/observe/access_log/mod.rs",
+    "src/observe/log.rs",
+    "src/proxy/record.rs",
+    "src/proxy/unheard.rs",
+];
+
 const LINES_A_FILE: usize = 400;
 const LINES_A_FUNCTION: usize = 50;
 const LINES_A_HOOK: usize = 12;
@@ -67,6 +79,7 @@ pub(crate) enum Rule {
     State,
     Swap,
     Status,
+    Clock,
     Map,
 }
 
@@ -87,7 +100,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
 }
 
 fn check_one(source: &Source) -> Vec<Finding> {
-    let rules = [imports, reexports, crates, file_length, functions, head, file_name, words, state, statuses];
+    let rules = [imports, reexports, crates, file_length, functions, head, file_name, words, state, statuses, clock];
     rules.iter().flat_map(|rule| rule(source)).collect()
 }
 
@@ -235,6 +248,22 @@ fn statuses(source: &Source) -> Vec<Finding> {
     let named = named.map(|r| finding(Rule::Status, source, r.line, r.segments.join("::")));
     let numbers = source.facts.statuses.iter().filter(|s| !s.in_test);
     named.chain(numbers.map(|s| finding(Rule::Status, source, s.line, s.name.clone()))).collect()
+}
+
+/// Whatever lasts, waits or grows older does so by a clock that nobody sets.
+fn clock(source: &Source) -> Vec<Finding> {
+    if READ_THE_WALL_CLOCK.contains(&source.path.as_str()) || !source.path.starts_with("src/") {
+        return Vec::new();
+    }
+    let reads = |r: &&Reference| {
+        let last = r.segments.iter().rev().take(2).map(String::as_str).collect::<Vec<_>>();
+        matches!(last[..], ["now", "SystemTime" | "Timestamp" | "Zoned" | "Utc" | "Local"])
+    };
+    let named = source.facts.references.iter().filter(|r| !r.in_test).filter(reads);
+    let named = named.map(|r| finding(Rule::Clock, source, r.line, r.segments.join("::")));
+    // Pingora's word for when a connection came about
+    let text = source.text.lines().enumerate().filter(|(_, line)| line.contains("established_ts"));
+    named.chain(text.map(|(at, _)| finding(Rule::Clock, source, at + 1, "established_ts"))).collect()
 }
 
 /// `src/lib.rs` shows the same doors, and has no room without one.

@@ -13,8 +13,8 @@ const LARGE_H2: u64 = if cfg!(debug_assertions) { LARGE / 4 } else { LARGE };
 const SLOW: u64 = 64 << 20;
 /// What of it may be under way when somebody stops reading.
 const ON_THE_WAY: u64 = 40 << 20;
-/// What the gateway's memory may grow by, whatever passes through: an HTTP/2 window is 8 MiB, 18 were seen when busy.
-const GROWTH: u64 = 24 << 20;
+/// What the gateway's memory may grow by, whatever passes through.
+const GROWTH: u64 = 16 << 20;
 
 fn start(protocol: &str) -> (Origin, Gateway) {
     let a = rig::origin("a");
