@@ -156,23 +156,37 @@ fn as_json(class: Class, status: StatusCode, request_id: &str) -> String {
     body
 }
 
-/// Does the client like JSON better than text? By the weights of RFC 9110, section 12.5.1; without an
-/// Accept header, or with a tie, text it is.
+/// Does the client like JSON better than text? By the weights of RFC 9110, section 12.5.1, where the closest range says
+/// how much; of two that weigh the same, what is named more closely. Without an Accept header, or with a tie, text it is.
 fn prefers_json(headers: &HeaderMap) -> bool {
-    let (mut json, mut plain) = (0.0_f32, 0.0_f32);
+    // how close the range is, and what it weighs
+    let (mut json, mut plain) = ((0_u8, 0.0_f32), (0_u8, 0.0_f32));
     let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     for item in values.flat_map(|value| value.split(',')) {
+        let item = item.to_ascii_lowercase();
         let mut parts = item.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or("").to_ascii_lowercase();
-        let weight =
-            parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse().ok()).unwrap_or(0.0);
-        if kind == "application/json" || kind.ends_with("+json") {
-            json = json.max(weight);
-        } else if kind.starts_with("text/") || kind == "*/*" {
-            plain = plain.max(if kind == "*/*" { weight.min(0.001) } else { weight });
+        let kind = parts.next().unwrap_or("");
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, weight);
+        let (to_json, to_plain) = match kind {
+            "*/*" => (1, 1),
+            "application/*" => (2, 0),
+            "text/*" => (0, 2),
+            _ if kind == "application/json" || kind.ends_with("+json") => (3, 0),
+            // whoever shows HTML shows text
+            _ => (0, if kind.starts_with("text/") { 3 } else { 0 }),
+        };
+        for (best, close) in [(&mut json, to_json), (&mut plain, to_plain)] {
+            if close > best.0 || (close == best.0 && close > 0 && weight > best.1) {
+                *best = (close, weight);
+            }
         }
     }
-    json > plain
+    json.1 > plain.1 || (json.1 == plain.1 && json.1 > 0.0 && json.0 > plain.0)
+}
+
+/// What is no weight is none.
+fn weight(text: &str) -> f32 {
+    text.parse().ok().filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -194,6 +208,19 @@ mod tests {
         check("application/json;q=0.2, text/plain", false);
         check("*/*", false);
         check("application/json;q=x", false);
+        check("application/json;q=2", false);
+        check("application/json;q=0", false);
+        check("application/json, */*", true);
+        check("application/json, text/plain, */*", false);
+        check("application/*", true);
+        check("application/*, text/*", false);
+        check("Application/JSON;Q=0.9, text/*;q=0.8", true);
+        check("*/*;q=0.8, application/json;q=0.1", false);
+        check("application/json;q=0.2, */*;q=0.1", true);
+        check("text/plain;q=0, */*", true);
+        check("text/plain;q=0.1, text/html;q=0.4, application/json;q=0.3", false);
+        check("image/png", false);
+        check(",;,q=1", false);
     }
 
     #[test]

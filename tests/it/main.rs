@@ -43,6 +43,7 @@ mod order_of_a_pick;
 mod origin_caches;
 mod origin_does_as_told;
 mod origins_fail;
+mod our_answers;
 mod overload;
 mod placement;
 mod plan;
