@@ -1,5 +1,7 @@
 //! When is an origin probed, and what waits for it?
 
+use std::time::Duration;
+
 use crate::rig::{self, Gateway, Origin, keys, map, on};
 
 const HEALTH: &str =
@@ -19,8 +21,16 @@ fn all_good(gateway: &Gateway, count: usize) -> bool {
     map(gateway.address(), &keys(count)).len() == count
 }
 
+/// When its probes came, in milliseconds.
+fn probes(origin: &Origin) -> Vec<u64> {
+    let all = origin.seen().into_iter().flat_map(|connection| connection.requests);
+    let mut at: Vec<u64> = all.filter(|request| request.line.contains(" /healthz ")).map(|one| one.at_ms).collect();
+    at.sort_unstable();
+    at
+}
+
 #[test]
-fn b30_every_origin_is_probed_after_each_change() {
+fn b30_every_origin_is_probed_after_each_change_and_by_one_prober() {
     let (all, mut gateway) = three();
     let d = rig::origin("d");
     gateway.knows([&d]);
@@ -31,8 +41,17 @@ fn b30_every_origin_is_probed_after_each_change() {
         gateway.change(&text);
         for origin in all.iter().chain(with_d.then_some(&d)) {
             origin.forget();
-            origin.await_requests("/healthz", 1);
+            // an interval is a tenth of that; the rest is for a busy machine
+            let probed = rig::within(Duration::from_secs(2), || (origin.counts().requests > 0).then_some(()));
+            assert_eq!(probed, Some(()), "{} after {n} changes", origin.name);
         }
+    }
+    all.iter().for_each(Origin::forget);
+    for origin in &all {
+        origin.await_requests("/healthz", 8);
+        let at = probes(origin);
+        // every 200 ms, give or take a tenth: two that probe would take half the time
+        assert!(at[7] - at[0] >= 1100, "{}: {at:?}", origin.name);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::rig::{self, Amount, Answer, Ask, Close, Door, Gateway, Origin, Step, keys, map, on};
@@ -68,6 +69,16 @@ fn b47_the_next_try_goes_where_the_key_would_go_without_the_first() {
         all[1..].iter().map(|o| format!("{{ address: \"{}\", name: {} }}", o.address, o.name)).collect();
     gateway.change(&pool("").replace("$origins", &format!("[{}]", list.join(", "))));
     assert_eq!(map(gateway.address(), &keys(1000)), during);
+    let log = gateway.await_log(2000);
+    let tries = |line: &Value| line["attempts"].as_array().unwrap().clone();
+    let twice: Vec<_> = log.iter().map(tries).filter(|tries| tries.len() > 1).collect();
+    assert!(twice.len() > 150, "{} went on from the dead one", twice.len());
+    for tries in twice {
+        assert_eq!(
+            (tries.len(), &tries[0]["origin"], &tries[0]["outcome"]),
+            (2, &"a".into(), &"connect_refused".into())
+        );
+    }
 }
 
 #[test]
@@ -113,6 +124,23 @@ fn b49_retries_stay_within_their_budget() {
     let metrics = gateway.metrics();
     assert!(metrics.sum("moorgate_retries_suppressed_total", &[("reason", "budget")]) > 0.5);
     assert!((metrics.sum("moorgate_attempts_total", &[("pool", "p")]) - seen as f64).abs() < 0.5);
+}
+
+#[test]
+fn t3_what_a_budget_affords_grows_with_time() {
+    let began = std::time::Instant::now();
+    let routes = "routes: [ { pool: p, retry: { tries: 2, safe: [\"503\"], within: 10s } } ]\n";
+    let (all, gateway) = two("retry_budget: { ratio: 0%, floor: 20/s },", routes);
+    all.iter().for_each(|origin| origin.script([on("*").answer(503)]));
+    let retries = || gateway.metrics().sum("moorgate_retries_total", &[("reason", "status")]);
+    let (mut client, asked) = (gateway.client(), std::time::Instant::now());
+    while asked.elapsed() < std::time::Duration::from_secs(2) {
+        assert_eq!(client.get("/x").status, 503);
+    }
+    // A second of it to begin with, and its part of each second since; one is being drawn, one was just put in.
+    let (least, most) = (20.0 * (1.0 + asked.elapsed().as_secs_f64()), 20.0 * (1.0 + began.elapsed().as_secs_f64()));
+    let afforded = retries();
+    assert!(afforded >= least - 2.0 && afforded <= most + 2.0, "{afforded} of {least} to {most}");
 }
 
 #[test]

@@ -21,12 +21,20 @@ const COLUMNS: [(&str, &str, u16); 8] = [
     ("503", "ok", 503),
 ];
 
-/// The policies that have rows, and how a route says them.
-const POLICIES: [(&str, &str); 3] = [
-    ("built in", ""),
-    ("`other: []`", ", retry: { tries: 2, within: 3s, safe: [connect, stale, reset], other: [] }"),
-    ("`tries: 1`", ", retry: { tries: 1 }"),
-];
+/// The policies that have rows.
+const POLICIES: [&str; 3] = ["built in", "`other: []`", "`tries: 1`"];
+
+/// How a route says each: nothing, what the shipped profile says, what its example that fails fast says.
+fn policies() -> [String; 3] {
+    let shipped = [include_str!("../../conf/moorgate.yaml"), include_str!("../../conf/examples/fail-fast.yaml")];
+    let [profile, fail_fast] = shipped.map(|text| {
+        let file: serde_yaml::Value = serde_yaml::from_str(text).unwrap();
+        let retry = &file["routes"][0]["retry"];
+        assert!(retry.is_mapping(), "its first route says how it retries");
+        format!(", retry: {}", serde_json::to_string(retry).unwrap())
+    });
+    [String::new(), profile, fail_fast]
+}
 
 /// A request, and what became of it.
 struct Cell {
@@ -67,7 +75,7 @@ fn start() -> (Vec<Origin>, Gateway) {
                     timeouts: { connect: 150ms, read: 300ms }\n    retry_budget: { ratio: 100%, floor: 1000/s }\n    \
                     origins: $origins\nroutes:\n"
         .to_owned();
-    for (n, (_, retry)) in POLICIES.iter().enumerate() {
+    for (n, retry) in policies().iter().enumerate() {
         text.push_str(&format!("  - {{ match: {{ path: {{ prefix: /{n} }} }}, pool: p{retry} }}\n"));
     }
     // One shard has one pool of connections: what idles there is known.
@@ -150,7 +158,7 @@ fn b45_every_method_is_tried_as_often_as_documented_whatever_goes_wrong() {
     let mut attempts_in_all = warmed;
     for cell in &cells {
         let (column, outcome, _) = COLUMNS[cell.column];
-        let (policy, _) = POLICIES[cell.policy];
+        let policy = POLICIES[cell.policy];
         let what = format!("{policy}: {} {column}", cell.method);
         // The line of a stale connection's warm-up comes first.
         let line = log.iter().rfind(|line| line["uri"] == cell.target()).unwrap();
