@@ -65,8 +65,10 @@ fn steps(told: &Value) -> &Vec<Value> {
 
 #[test]
 fn it_shows_what_moves_and_that_nothing_fails() {
-    let (mut one, mut other) = (small("1"), small("2"));
+    let (mut one, mut other, mut plain) =
+        (small("1"), small("2"), demo(&["--origins", "3", "--grow-to", "4", "--seconds", "1"]));
     let (one, other) = (one.told(), other.told());
+    shows_the_same_in_plain_lines(&mut plain, &one);
     let names: Vec<_> = steps(&one).iter().map(|step| step["step"].as_str().unwrap()).collect();
     assert_eq!(names, ["steady", "dies", "returns", "grows"]);
     for told in [&one, &other] {
@@ -84,6 +86,28 @@ fn it_shows_what_moves_and_that_nothing_fails() {
     }
     let moved = |told: &Value| steps(told).iter().map(|step| step["moved"].clone()).collect::<Vec<_>>();
     assert_ne!(moved(&one), moved(&other), "other keys, other figures");
+}
+
+/// Where no terminal is, each line stands for itself; and figures are those of the run: with other sizes they are others.
+fn shows_the_same_in_plain_lines(plain: &mut Demo, other: &Value) {
+    assert_eq!(plain.exit(), Some(0), "{}", plain.process.output());
+    let out = plain.out();
+    assert!(out.chars().all(|c| c == '\n' || !c.is_control()), "{out:?}");
+    assert!(out.starts_with("3 origins with a cache each") && out.contains("As promised: "), "{out}");
+    let row = |step: &str| out.lines().find(|line| line.split(' ').next() == Some(step) && line.ends_with(" 0"));
+    let percent = |cell: &str| cell.trim_end_matches('%').parse::<f64>().unwrap_or_else(|_| panic!("{cell}: {out}"));
+    for step in steps(other) {
+        let row = row(step["step"].as_str().unwrap()).unwrap_or_else(|| panic!("no row for {step}: {out}"));
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let (moved, least, modulo) = (percent(cells[4]), percent(cells[5]), percent(cells[6]));
+        assert!(cells[1].parse::<u64>().unwrap() > 0 && percent(cells[2]) <= 100.0, "{row}");
+        if step["step"] == "steady" {
+            assert_eq!((moved, least, modulo), (0.0, 0.0, 0.0), "{row}");
+        } else {
+            assert!(moved >= least && moved < modulo, "{row}");
+            assert!((moved / 100.0 - step["moved_ratio"].as_f64().unwrap()).abs() > 0.01, "{row}: {step}");
+        }
+    }
 }
 
 #[test]

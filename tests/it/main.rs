@@ -21,6 +21,7 @@ mod connecting_in_turn;
 mod connections_to_origins;
 mod demo;
 mod discovery;
+mod documents;
 mod doors_and_routes;
 mod draining;
 mod drains;
