@@ -4,7 +4,7 @@ import math
 from html import escape
 
 WIDTH, LEFT, RIGHT, PANEL, GAP, ROW = 860, 70, 20, 170, 44, 18
-COLOURS = ["#d1495b", "#2a7f9e", "#e0962f", "#4f9d5d", "#8b6bb8", "#8a8a8a", "#b5527f"]
+COLOURS = ["#d1495b", "#2a7f9e", "#e0962f", "#4f9d5d", "#8b6bb8", "#8a8a8a", "#b5527f", "#34528a"]
 FONT = 'font-family="system-ui, sans-serif"'
 
 

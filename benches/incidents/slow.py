@@ -7,11 +7,12 @@ class Slow:
     """Four origins, one at half speed, nearly as many requests as they can do together."""
 
     title = "3. One slow origin of four"
-    rate, objects, service, long, short = 1000, 5000, 1 / 300, 25.0, 10.0
+    rate, objects, service, long, short = 1000, 5000, 1 / 300, 16.0, 8.0
 
     def play(self, stage):
         balanced = lambda algorithm: {"balance": {"algorithm": algorithm}, "health": PROBED}
         slow = {"health": {**PROBED, "overload": {"slow": "3x"}}}
+        bounded = {"balance": {"bounded_load": 1.5}, "health": PROBED}
         contenders = {
             "nginx, round robin": (self.short, lambda to: stage.nginx("slow-rr", to)),
             "nginx, least_conn": (self.short, lambda to: stage.nginx("slow-lc", to, balance="least_conn;")),
@@ -19,6 +20,7 @@ class Slow:
             "least_in_flight": (self.short, lambda to: stage.moorgate("least", to, pool=balanced("least_in_flight"))),
             "p2c": (self.short, lambda to: stage.moorgate("p2c", to, pool=balanced("p2c"))),
             "peak_ewma": (self.short, lambda to: stage.moorgate("ewma", to, pool=balanced("peak_ewma"))),
+            "hash, bounded_load 1.5": (self.short, lambda to: stage.moorgate("hash-bounded", to, pool=bounded)),
             "hash, overload.slow": (self.long, lambda to: stage.moorgate("hash-slow", to, pool=slow)),
         }
         runs = {name: self.run(stage, *contender) for name, contender in contenders.items()}
