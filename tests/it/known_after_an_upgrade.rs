@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::rig::{self, Client, Gateway, Metrics, Origin, eventually};
+use crate::rig::{self, Client, Gateway, Metrics, Origin, eventually, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, slow_start: { window: 120s, from: 10%, hold: off }, \
     health: { probe: { interval: 300ms, timeout: 5s, http: { path: /healthz } } }, guard: { max_moved: 45% }, origins: $origins } }\n";
@@ -121,6 +121,25 @@ fn u3_no_series_falls_and_their_sum_is_what_the_origins_saw() {
     stop.store(true, Relaxed);
     assert!(watch.join().expect("no series falls") > 20);
     assert_eq!(gateway.metrics().sum("moorgate_in_flight", &[]), 0.0);
+}
+
+#[test]
+fn u3_what_the_old_process_has_in_flight_counts_until_it_is_over() {
+    let all = origins(&["a"]);
+    all[0].script([on("/slow").hold("gate").answer(200)]);
+    let text = "pools: { p: { timeouts: { read: 60s }, connections: { max_in_flight: 1 }, origins: $origins } }\n";
+    let mut gateway = rig::gateway(text).origins(&all).process("drain", "{ timeout: 1s }").start();
+    let mut slow = rig::raw(gateway.address());
+    slow.send("GET /slow HTTP/1.1\r\nHost: t\r\n\r\n");
+    all[0].await_held("gate", 1);
+    upgraded(&gateway);
+    let in_flight = |gateway: &Gateway| gateway.metrics().sum("moorgate_in_flight", &[("origin", "a")]);
+    assert_eq!((gateway.get("/b").status, in_flight(&gateway)), (503, 1.0));
+    all[0].release("gate");
+    assert_eq!(slow.answer().status, 200);
+    assert_eq!(gateway.exit(), 0, "the old one has left");
+    eventually("there is room again", || (in_flight(&gateway) < 0.5).then_some(()));
+    assert_eq!(gateway.get("/b").status, 200);
 }
 
 /// Scrapes again and again; fails when a count is smaller than it was.

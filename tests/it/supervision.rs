@@ -99,10 +99,14 @@ fn u6_after_a_crash_what_was_served_is_served_when_the_file_is_broken() {
     let file = gateway.path("moorgate.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, &text[..text.len() - 20]).unwrap();
-    let began = Instant::now();
-    let first = crash(&gateway);
-    another_serves(&gateway, first);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // A machine that has much else to do is given more than one try.
+    let at_once = || {
+        let began = Instant::now();
+        let crashed = crash(&gateway);
+        another_serves(&gateway, crashed);
+        began.elapsed() < Duration::from_secs(1)
+    };
+    assert!((0..4).any(|_| at_once()), "it serves within a second");
     assert_eq!(gateway.status()["pools"]["p"]["ring"]["fingerprint"], ring);
     assert_eq!(placed(&gateway), before);
     assert_eq!(gateway.metrics().sum("moorgate_config_drift", &[]), 1.0);

@@ -67,10 +67,28 @@ fn c4_what_was_rolled_back_is_not_served_again_by_a_restart() {
     assert_eq!(gateway.command(&["rollback"]).status.code(), Some(0));
     gateway.start_again();
     assert_eq!((digest(&gateway), drift(&gateway)), (first, true));
+    let strict = gateway.command(&["run", "--strict"]);
+    assert_eq!(strict.status.code(), Some(1), "{strict:?}");
+    assert!(String::from_utf8_lossy(&strict.stderr).contains("went back from this text"), "{strict:?}");
     assert_eq!(gateway.command(&["reload"]).status.code(), Some(0), "somebody means it");
     gateway.start_again();
     await_route(&gateway, "second");
     assert!(!drift(&gateway));
+}
+
+#[test]
+fn u6_a_process_whose_file_is_gone_starts_with_the_text_last_served_where_it_is_told_to_look() {
+    let a = rig::origin("a");
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let mut gateway = rig::gateway(&route("first")).origins([&a]).arguments(&["--state", state]).start();
+    let served = digest(&gateway);
+    fs::remove_file(gateway.path("moorgate.yaml")).unwrap();
+    gateway.start_again();
+    assert_eq!((digest(&gateway), drift(&gateway)), (served, true));
+    await_route(&gateway, "first");
+    let strict = gateway.command(&["run", "--state", state, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1), "{strict:?}");
 }
 
 #[test]
