@@ -44,6 +44,8 @@ pub(super) struct Holdings {
     pub(super) succession: Succession,
     pub(super) manager: Manager,
     pub(super) supervisor: Supervisor,
+    /// Somebody keeps the sockets open for whoever follows.
+    pub(super) outlived: bool,
 }
 
 impl Holdings {
@@ -98,6 +100,7 @@ impl Holdings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid,
             generation: self.metrics.generation(),
+            outlived: self.outlived,
             sockets,
             text: in_force.text().to_owned(),
             config_version: in_force.version(),

@@ -68,6 +68,8 @@ impl Run {
         // before anything is opened: a number may only mean what it meant when the process began
         let sockets = lifecycle::activated()?;
         let (supervisor, held) = Supervisor::of_environment().context("the supervisor")?;
+        // a supervisor may have been given its own by a service manager
+        let outlived = !(sockets.is_empty() && held.sockets.is_empty());
         let handed = Handed::new(sockets.into_iter().chain(held.sockets))?;
         let strict = self.strict || self.takeover.is_some();
         let start = if self.listen.is_empty() {
@@ -78,7 +80,7 @@ impl Run {
         };
         let start = match &self.takeover {
             Some(socket) => Start::after(start, socket)?,
-            None => start?,
+            None => Start { outlived, ..start? },
         };
         let leaving = Leaving::default();
         let hear = |wishes| signals::hear(wishes, leaving.clone());
@@ -123,6 +125,8 @@ pub(super) struct Start {
     pub(super) watch: bool,
     /// Sockets that listen already.
     pub(super) handed: Handed,
+    /// Somebody keeps the sockets open for whoever follows.
+    pub(super) outlived: bool,
     pub(super) takeover: Option<Takeover>,
     pub(super) manager: Manager,
     /// Is it all this process does?
@@ -178,6 +182,7 @@ impl Start {
             look: None,
             watch: false,
             handed: Handed::default(),
+            outlived: false,
             takeover: None,
             manager: Manager::default(),
             is_command: false,
@@ -218,8 +223,9 @@ impl Start {
         let (texts, refused) = (take(&mut offer.texts), take(&mut offer.refused));
         let ledger = Arc::new(Ledger::resumed(&snapshot, texts, refused, SystemTime::now()));
         self.metrics.is_generation(offer.generation + 1);
+        let outlived = offer.outlived;
         takeover.goes_on_from(learned);
-        Ok(Self { store: Arc::new(Store::new(snapshot)), ledger, ..self })
+        Ok(Self { store: Arc::new(Store::new(snapshot)), ledger, outlived, ..self })
     }
 
     /// What goes wrong is told to the process this one was to take over from, too.

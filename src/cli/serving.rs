@@ -119,12 +119,13 @@ impl Start {
 
     fn common(&mut self, leaving: &Leaving) -> (Common, Inbox) {
         let takes_over = self.takeover.is_some();
+        let doors = if takes_over { Doors::held() } else { Doors::default() };
         let manager = take(&mut self.manager);
         let supervisor = self.texts.supervisor.clone();
         let readiness = Arc::new(Readiness::told_to(manager.clone(), supervisor.clone()));
         let (reloads, inbox) = lifecycle::wishes(readiness.clone());
         let common = Common {
-            drain: Drain::with(if takes_over { Doors::held() } else { Doors::default() }),
+            drain: Drain::with(doors.that_outlive_us(self.outlived)),
             readiness,
             manager,
             supervisor,
@@ -161,6 +162,7 @@ impl Start {
             succession: common.succession.clone(),
             manager: common.manager.clone(),
             supervisor: common.supervisor.clone(),
+            outlived: self.outlived,
         };
         common.upgrades.get_or_init(|| Upgrades::new(holdings.estate(), launch, end_of_life));
         Ok(admin)

@@ -2,7 +2,8 @@
 //!
 //! One task a listening socket takes connections and deals each to the shard with the fewest. Always: a connection over
 //! `max_connections` is closed at once and counted; running out of descriptors makes the task wait, not spin; when its
-//! door closes, what the kernel has accepted already is still taken, unless another process serves the same socket.
+//! door closes, whomever the kernel has told that they are connected is still taken, unless another process serves the
+//! same socket.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -10,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::time::{Instant, timeout_at};
 
 use super::bind::Bound;
 use super::connections::{Connections, Held, OpenDoor};
 use super::doors::{Doors, Theirs};
 use super::drain::Drain;
+use super::newcomers;
 use super::shard::{Accepted, Shard};
 use crate::config::client::ProxyProtocol;
 use crate::observe::{ListenerMeters, Metrics};
@@ -89,19 +92,38 @@ impl Door {
                 }
             }
         };
-        self.close(socket, &theirs);
+        self.close(socket, &theirs).await;
     }
 
-    fn close(self, socket: TcpListener, theirs: &Theirs) {
+    async fn close(self, socket: TcpListener, theirs: &Theirs) {
+        let is_ours = socket.local_addr().is_ok_and(|local| !theirs.has(local));
+        if is_ours && !self.doors.outlive_us() {
+            self.close_to_newcomers(&socket).await;
+        }
         let Ok(socket) = socket.into_std() else { return };
-        if socket.local_addr().is_ok_and(|local| !theirs.has(local)) {
-            // these clients were told by the kernel that they are connected
-            while let Ok((client, peer)) = socket.accept() {
-                self.deal(Ok(client), peer);
-            }
+        while is_ours && let Ok((client, peer)) = socket.accept() {
+            self.deal(Ok(client), peer);
         }
         drop(socket);
         drop(self.open);
+    }
+
+    /// Nobody else begins to connect; who has begun may still come.
+    async fn close_to_newcomers(&self, socket: &TcpListener) {
+        if let Err(error) = newcomers::refuse(socket) {
+            log::warn!("{}: who connects just now may be reset: {error}", self.home.listener());
+        }
+        if self.connections.since_latest().is_none() {
+            return;
+        }
+        let end = Instant::now() + newcomers::HANDSHAKE;
+        while let Ok(taken) = timeout_at(end, socket.accept()).await {
+            match taken {
+                Ok((client, peer)) => self.deal(client.into_std(), peer),
+                Err(error) if is_the_peers(&error) => {}
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
     }
 
     fn deal(&self, socket: io::Result<TcpStream>, peer: SocketAddr) {

@@ -15,6 +15,8 @@ pub struct Doors {
     rule: Arc<watch::Sender<Rule>>,
     /// Doors that take clients. Ordered after the rule they saw, and before the question whether any of them does.
     taking: Arc<AtomicUsize>,
+    /// Somebody keeps the sockets open for whoever follows this process.
+    outlive_us: bool,
 }
 
 /// What doors do.
@@ -40,12 +42,23 @@ impl Default for Doors {
 
 impl Doors {
     fn new(rule: Rule) -> Self {
-        Self { rule: Arc::new(watch::Sender::new(rule)), taking: Arc::default() }
+        Self { rule: Arc::new(watch::Sender::new(rule)), taking: Arc::default(), outlive_us: false }
     }
 
     /// Doors that are held from the start.
     pub fn held() -> Self {
         Self::new(Rule::Held)
+    }
+
+    /// The same doors, if their sockets stay when this process is gone: clients may go on waiting in their queues.
+    #[must_use]
+    pub fn that_outlive_us(self, outlive_us: bool) -> Self {
+        Self { outlive_us, ..self }
+    }
+
+    /// Do their sockets stay when this process is gone?
+    pub(super) fn outlive_us(&self) -> bool {
+        self.outlive_us
     }
 
     /// Takes nobody until further notice.

@@ -14,6 +14,7 @@ mod doors;
 mod drain;
 mod handed;
 mod keepalive;
+mod newcomers;
 mod outbox;
 mod pace;
 mod pipelined;

@@ -67,7 +67,7 @@ fn lame_duck(lasts: u64) -> bool {
         return false;
     }
     assert_eq!(lame.unwrap().status, 200);
-    let closed = || rig::Raw::connect(address).is_err().then_some(());
+    let closed = || rig::takes_nobody(address).then_some(());
     assert!(rig::within(lasts + rig::PATIENCE, closed).is_some(), "the listener is not closed");
     assert!(start.elapsed() + Duration::from_millis(100) >= lasts, "{:?}", start.elapsed());
     assert_eq!(ready(&gateway), Some(503));
@@ -92,7 +92,7 @@ fn u4_idle_connections_are_told_and_running_requests_cut_only_at_the_time_out() 
     a.await_held("never", 1);
     let start = Instant::now();
     gateway.signal(Signal::SIGTERM);
-    rig::eventually("the listener is closed", || rig::Raw::connect(address).is_err().then_some(()));
+    rig::eventually("the listener is closed", || rig::takes_nobody(address).then_some(()));
     idle.send("GET /last HTTP/1.1\r\nHost: t\r\n\r\n");
     let last = idle.answer();
     assert_eq!((last.status, last.closes()), (200, true), "{last:?}");
@@ -131,6 +131,26 @@ fn p8_nothing_is_lost_when_a_gateway_leaves_under_load() {
     let tally = load.stop();
     tally.assert_all_good();
     assert_eq!(gateway.exit(), 0);
+}
+
+/// Clients that know nothing of it go on connecting: each is served, or refused before it is told that it is connected.
+#[test]
+fn p8_whoever_is_connected_when_the_listening_socket_closes_is_served() {
+    let (mut refused, mut slowest) = (0, Duration::ZERO);
+    for _ in 0..rig::rounds(2) {
+        let (_a, mut gateway) = one("{ lame_duck: 0s, timeout: 10s }");
+        let load = rig::load(gateway.address()).clients(32).rate(2000.0).fresh_connections().start();
+        load.further(500);
+        gateway.signal(Signal::SIGTERM);
+        assert_eq!(gateway.exit(), 0);
+        let tally = load.stop();
+        let lost: Vec<_> = tally.failed.iter().filter(|why| !why.contains("refused")).collect();
+        assert!(lost.is_empty(), "{} of {} were cut: {:?}", lost.len(), tally.sent(), lost.first());
+        assert!(tally.by_status.keys().eq([&200]), "{:?}", tally.by_status);
+        (refused, slowest) = (refused + tally.failed.len(), slowest.max(tally.slowest));
+    }
+    assert!(refused > 0, "they went on until it was closed");
+    assert!(slowest > Duration::from_millis(900), "nobody called while it was deaf: {slowest:?}");
 }
 
 /// Tells the others that it is over, also when it fails.
@@ -232,7 +252,7 @@ fn u4_a_websocket_is_told_that_the_gateway_goes_away_at_the_end_of_the_drain() {
     let mut tunnel = websocket(&a, &gateway, b"\x81\x02hi");
     let start = Instant::now();
     gateway.signal(Signal::SIGTERM);
-    rig::eventually("the listener is closed", || Raw::connect(gateway.address()).is_err().then_some(()));
+    rig::eventually("the listener is closed", || rig::takes_nobody(gateway.address()).then_some(()));
     tunnel.send(b"\x82\x03abc");
     assert_eq!(tunnel.bytes(5), b"\x82\x03abc", "it goes on until then");
     assert_eq!(tunnel.bytes(4), b"\x88\x02\x03\xe9");

@@ -83,6 +83,9 @@ pub struct Offer {
     pub generation: u64,
     /// Sockets, in the order in which they follow.
     pub sockets: Vec<Given>,
+    /// A service manager keeps the sockets open, whoever leaves.
+    #[serde(default)]
+    pub outlived: bool,
     /// The text in force.
     pub text: String,
     /// How many configurations were put in force so far.
@@ -337,6 +340,7 @@ pub(super) mod tests {
             })),
             Kind::State => Message::State(vec![1, 2]),
             Kind::Last => Message::Last(vec![3]),
+                outlived: true,
             Kind::Go => Message::Go,
             Kind::Yours => Message::Yours,
             Kind::Counts => Message::Counts(Vec::new()),

@@ -60,6 +60,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, ask).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
 }
+/// How often what matters is done over: a few times, or as often as `MOORGATE_ROUNDS` says.
+pub(crate) fn rounds(few: usize) -> usize {
+    std::env::var("MOORGATE_ROUNDS").map_or(few, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
 
 /// Asks until there is an answer or the time is over.
 pub(crate) fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
