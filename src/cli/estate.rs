@@ -46,7 +46,12 @@ pub(super) struct Holdings {
     pub(super) supervisor: Supervisor,
     /// Somebody keeps the sockets open for whoever follows.
     pub(super) outlived: bool,
+    /// Opens logs anew.
+    pub(super) reopen: Reopen,
 }
+
+/// Opens logs anew: this process's, and those of the ones before it.
+pub(super) type Reopen = Arc<dyn Fn() + Send + Sync>;
 
 impl Holdings {
     /// As the protocol asks for it.
@@ -136,6 +141,7 @@ impl Holdings {
                 self.supervisor.serving();
                 self.reloads.grant_and_wait(Wish::Resume);
             }
+            Order::Reopen => (self.reopen)(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod estate;
 mod key;
 mod moves;
 mod offline;
+mod places;
 mod plan;
 mod request;
 mod run;

@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 
-use super::serving::Places;
+use super::places::Places;
 use super::takeover::Takeover;
 use super::{ConfigFile, Exit, nowhere};
 use crate::config::process::Process;

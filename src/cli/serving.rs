@@ -3,12 +3,11 @@
 //! Everything that can fail does so before the process says that it is ready: the sockets, the logs, the shards. Nothing is
 //! written to standard output unless the access log goes there.
 
-use std::fmt;
 use std::io;
 use std::mem::take;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, available_parallelism};
 
@@ -16,7 +15,8 @@ use anyhow::{Context, anyhow};
 use parking_lot::Mutex;
 use tokio::sync::watch as switch;
 
-use super::estate::{self, Holdings};
+use super::estate::{self, Holdings, Reopen};
+use super::places::Places;
 use super::run::{Start, now};
 use super::takeover::{Heritage, Sockets, Successor, Takeover};
 use crate::admin::{self, Admin, Inherited, UpgradeStatus};
@@ -54,6 +54,8 @@ struct Common {
     turn: switch::Sender<bool>,
     /// How this process took over.
     upgrade: Arc<Mutex<Option<UpgradeStatus>>>,
+    /// Are those before to open their logs anew?
+    older_logs: Arc<AtomicBool>,
 }
 
 /// Sockets that are open.
@@ -91,8 +93,9 @@ impl Start {
         let (common, inbox) = self.common(leaving);
         let places = Places::of(&bound, &admin);
         *common.shared.lock() = shared;
-        let admin = self.answer(admin, &common, before)?;
-        hear(common.wished(&log, &admin))?;
+        let reopen = common.reopening(&log);
+        let admin = self.answer(admin, &common, (before, reopen.clone()))?;
+        hear(common.wished(reopen, &admin))?;
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
         let hooks = (0..self.shards()).map(|shard| self.hooks(&log, shard));
         let listeners = Listeners::start(bound, connections.clone(), common.drain.clone(), self.metrics.clone(), hooks)
@@ -110,8 +113,9 @@ impl Start {
             None => common.supervisor.serving(),
         }
         lifecycle::serve(listeners, work, common.leave(connections, self.process.drain));
-        common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
+        // lines that are given up are counted, and told to whoever took over
         log.close(access_log::FAREWELL);
+        common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
         drop(admin.lock().take());
         log::info!("gone");
         Ok(())
@@ -137,12 +141,18 @@ impl Start {
             shared: Arc::default(),
             turn: switch::Sender::new(!takes_over),
             upgrade: Arc::default(),
+            older_logs: Arc::default(),
         };
         (common, inbox)
     }
 
     /// Answers at the admin address and the control socket; at once, unless another process does.
-    fn answer(&self, bound: admin::Bound, common: &Common, before: Shared) -> anyhow::Result<Asked> {
+    fn answer(
+        &self,
+        bound: admin::Bound,
+        common: &Common,
+        (before, reopen): (Shared, Reopen),
+    ) -> anyhow::Result<Asked> {
         let refused = (!self.is_command).then_some("the gateway is part of another command");
         let launch = estate::launch(bound.socket().map(Path::to_owned), refused, &common.supervisor);
         let asked = self.asked(common, bound.socket());
@@ -163,6 +173,7 @@ impl Start {
             manager: common.manager.clone(),
             supervisor: common.supervisor.clone(),
             outlived: self.outlived,
+            reopen,
         };
         common.upgrades.get_or_init(|| Upgrades::new(holdings.estate(), launch, end_of_life));
         Ok(admin)
@@ -278,12 +289,21 @@ fn duplicates(bound: &[Bound], admin: &admin::Bound, supervisor: &Supervisor) ->
 }
 
 impl Common {
+    /// Opens logs anew; those before are told.
+    fn reopening(&self, log: &Arc<AccessLog>) -> Reopen {
+        let (log, older) = (log.clone(), self.older_logs.clone());
+        Arc::new(move || {
+            log.reopen();
+            older.store(true, Relaxed);
+        })
+    }
+
     /// What signals set off.
-    fn wished(&self, log: &Arc<AccessLog>, admin: &Asked) -> signals::Wishes {
-        let (reloads, log, admin, upgrades) = (self.reloads.clone(), log.clone(), admin.clone(), self.upgrades.clone());
+    fn wished(&self, reopen: Reopen, admin: &Asked) -> signals::Wishes {
+        let (reloads, admin, upgrades) = (self.reloads.clone(), admin.clone(), self.upgrades.clone());
         signals::Wishes {
             reload: Box::new(move || reloads.trigger(By::Signal)),
-            reopen: Box::new(move || log.reopen()),
+            reopen: Box::new(move || reopen()),
             upgrade: Box::new(move || {
                 let upgrades = upgrades.clone();
                 // how it ended is in the log
@@ -316,6 +336,7 @@ impl Common {
             shown: self.upgrade.clone(),
             heritage,
             has_file,
+            older_logs: self.older_logs.clone(),
         };
         takeover.go_on(kept, successor)
     }
@@ -352,28 +373,6 @@ impl Opened {
         shared.extend(admin.share()?);
         let kept = takeover.map(|takeover| takeover.kept(&bound, &admin)).unwrap_or_default();
         Ok(Self { bound, admin, shared, before, kept })
-    }
-}
-
-/// Where it can be reached.
-pub(super) struct Places {
-    /// By clients.
-    pub(super) listeners: Vec<SocketAddr>,
-    /// The admin address.
-    pub(super) admin: Option<SocketAddr>,
-}
-
-impl Places {
-    fn of(bound: &[Bound], admin: &admin::Bound) -> Self {
-        Self { listeners: bound.iter().filter_map(|one| one.local().ok()).collect(), admin: admin.address() }
-    }
-}
-
-impl fmt::Display for Places {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listeners = self.listeners.iter().map(|address| format!("listening on {address}"));
-        let all: Vec<_> = listeners.chain(self.admin.map(|address| format!("admin on {address}"))).collect();
-        f.write_str(&all.join(", "))
     }
 }
 

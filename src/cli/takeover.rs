@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use anyhow::Context;
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use super::run::now;
 use crate::admin::{self, Admin, UpgradeStatus};
 use crate::lifecycle::handoff::message::Given;
-use crate::lifecycle::handoff::take::{self, Heir, Order, Patience};
+use crate::lifecycle::handoff::take::{self, Heir, Order, Patience, Want};
 use crate::lifecycle::signals::Leaving;
 use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::{
@@ -69,6 +70,8 @@ pub(super) struct Successor {
     pub(super) heritage: Heritage,
     /// Is there a file to be put in force?
     pub(super) has_file: bool,
+    /// Are those before to open their logs anew?
+    pub(super) older_logs: Arc<AtomicBool>,
 }
 
 impl Takeover {
@@ -135,7 +138,13 @@ impl Takeover {
         *successor.heritage.learned.lock() = self.learned;
         let told = successor.leaving.told();
         let (pid, heir) = (self.heir.offer.pid, self.heir);
-        let go_on = move || heir.run(&kept, || *told.borrow(), |order| successor.obey(order, pid));
+        let go_on = move || {
+            let wants = |want| match want {
+                Want::Leave => *told.borrow(),
+                Want::Reopen => successor.older_logs.swap(false, Relaxed),
+            };
+            heir.run(&kept, &wants, |order| successor.obey(order, pid));
+        };
         thread::Builder::new().name("takeover".to_owned()).spawn(go_on).context("cannot take over")?;
         Ok(())
     }
@@ -183,6 +192,7 @@ impl Successor {
             Order::Alone => {
                 log::info!("process {pid} is gone");
                 none_under_way(&self.heritage.store);
+                self.succession.predecessor_goes();
                 self.apply();
             }
             Order::Decline(why) => {

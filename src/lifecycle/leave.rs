@@ -89,7 +89,10 @@ impl Leave {
             // what the process before this one still begins is nobody else's business
             let _ = timeout_at(begun + times.timeout.0, self.succession.predecessor_is_quiet()).await;
             self.succession.is_quiet();
-            timeout_at(begun + times.upgrade.0, self.connections.all_closed()).await.is_ok()
+            let all_closed = timeout_at(begun + times.upgrade.0, self.connections.all_closed()).await.is_ok();
+            // what the process before this one still counts goes on by way of this one
+            let _ = timeout_at(begun + times.upgrade.0, self.succession.predecessor_is_gone()).await;
+            all_closed
         };
         let all_served = tokio::select! {
             all = in_peace => all,
@@ -263,6 +266,21 @@ mod tests {
             assert_eq!(takes(&leave).await, seconds, "a client for {stays} s");
             assert_eq!(quiet.await.unwrap(), quiet_after, "a client for {stays} s");
             assert_eq!(readiness.ask(), Ok(()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_told_what_another_one_counts_stays_to_tell_it_on() {
+        for (before_stays, seconds) in [(10, 15), (40, 40), (100, 60)] {
+            let (leave, _tell) = succeeded(&Connections::new(9));
+            let leave = Leave { succession: Succession::new(true), ..leave };
+            leave.succession.pass();
+            let before = leave.succession.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(before_stays * SECOND).await;
+                before.predecessor_goes();
+            });
+            assert_eq!(takes(&leave).await, seconds, "the one before is there for {before_stays} s");
         }
     }
 

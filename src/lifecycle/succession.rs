@@ -11,6 +11,7 @@ use tokio::sync::watch;
 pub struct Succession {
     passed: Arc<watch::Sender<bool>>,
     predecessor: Arc<watch::Sender<bool>>,
+    gone: Arc<watch::Sender<bool>>,
     /// Relaxed: it tells of nothing but itself.
     quiet: Arc<AtomicBool>,
 }
@@ -25,7 +26,8 @@ impl Succession {
     /// Of a process that `takes_over` from another one, or does not.
     pub fn new(takes_over: bool) -> Self {
         let switch = |on| Arc::new(watch::Sender::new(on));
-        Self { passed: switch(false), predecessor: switch(!takes_over), quiet: Arc::default() }
+        let [predecessor, gone] = [(); 2].map(|()| switch(!takes_over));
+        Self { passed: switch(false), predecessor, gone, quiet: Arc::default() }
     }
 
     /// No connection of the process before can begin a request any more. Was that so already?
@@ -37,6 +39,17 @@ impl Succession {
     pub(super) async fn predecessor_is_quiet(&self) {
         // the sender lives as long as this does
         let _ = self.predecessor.subscribe().wait_for(|quiet| *quiet).await;
+    }
+
+    /// The process before is gone: nothing is told of what it counts any more.
+    pub fn predecessor_goes(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// Waits for that.
+    pub(super) async fn predecessor_is_gone(&self) {
+        // the sender lives as long as this does
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
     /// Another process has taken over for good.

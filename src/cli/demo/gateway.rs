@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::keys::NOISE;
 use super::origins::{HEALTH, Origin};
 use super::talk::Talk;
+use crate::cli::places::Places;
 use crate::cli::run;
-use crate::cli::serving::Places;
 use crate::lifecycle::signals::Leaving;
 
 /// The pool's name.

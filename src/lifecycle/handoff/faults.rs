@@ -151,7 +151,7 @@ fn taking() -> (Line, JoinHandle<Took>) {
             // as they are given to those who serve on them
             heir.sockets.clear();
             let mut did = Vec::new();
-            heir.run(&[], || false, |order| did.push(order));
+            heir.run(&[], &|_| false, |order| did.push(order));
             Took::Did(did)
         }
     };
@@ -237,4 +237,30 @@ fn a_running_process_that_is_killed_is_followed_whatever_it_had_still_to_say() {
     let Took::Did(did) = taking.join().unwrap() else { panic!("it serves") };
     let accepted = take::Order::Accept(Some(vec![3]));
     assert_eq!(did, [accepted, take::Order::Hold, take::Order::Accept(None), take::Order::Alone]);
+}
+
+#[test]
+fn logs_are_opened_anew_by_the_one_before_whenever_it_is_wanted() {
+    let orders = Orders::default();
+    let (mut line, outcome, giving) = running(&orders);
+    let reopened = |orders: &Orders| orders.lock().iter().filter(|order| **order == give::Order::Reopen).count();
+    let await_reopened = |count| {
+        let found = (0..10_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            reopened(&orders) == count
+        });
+        assert!(found, "{:?}", orders.lock());
+    };
+    for kind in [Kind::Hello, Kind::Ready, Kind::Serving] {
+        while kind != Kind::Hello && matches!(line.hear(SHORT / 6), Heard::Said(_)) {}
+        line.say(&example(kind), SOON).unwrap();
+    }
+    line.say(&Message::Reopen, SOON).unwrap();
+    await_reopened(1);
+    line.say(&Message::Settled, SOON).unwrap();
+    assert_eq!(outcome.recv_timeout(SOON).unwrap().unwrap().pid, 7, "it takes nothing back because of it");
+    line.say(&Message::Reopen, SOON).unwrap();
+    await_reopened(2);
+    drop(line);
+    giving.join().unwrap();
 }

@@ -102,6 +102,8 @@ pub enum Order {
     },
     /// Undoes all of that, and the beginning.
     Resume,
+    /// Opens its logs anew.
+    Reopen,
 }
 
 /// How it ended: who goes on alone, or why nothing was handed over.
@@ -202,6 +204,10 @@ impl<'a> Give<'a> {
             Heard::Garbled(what) => Event::Garbled(what),
             Heard::Said(Message::Declined(why)) => Event::Unfit(why),
             Heard::Said(Message::Hello(hello)) => self.greet(hello),
+            Heard::Said(Message::Reopen) => {
+                (self.estate.obey)(Order::Reopen);
+                return None;
+            }
             Heard::Said(message) => {
                 if let Message::Ready(ready) = &message {
                     self.kept.clone_from(&ready.kept);
@@ -310,8 +316,10 @@ impl<'a> Give<'a> {
             if !quiet_said && (self.estate.quiet)() {
                 quiet_said = self.line.say(&Message::Quiet, LOOK).is_ok();
             }
-            if matches!(self.line.hear(LOOK), Heard::Gone) {
-                return;
+            match self.line.hear(LOOK) {
+                Heard::Gone => return,
+                Heard::Said(Message::Reopen) => (self.estate.obey)(Order::Reopen),
+                _ => {}
             }
         }
     }

@@ -23,7 +23,7 @@ const LONGEST: usize = 64 << 20;
 /// Bytes in front of what a message says.
 pub(super) const HEAD: usize = 5;
 
-/// What is said. The first five are the new process's, the others the running one's.
+/// What is said. The first six are the new process's, the others the running one's.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// Who wants to take over.
@@ -36,6 +36,8 @@ pub enum Message {
     Settled,
     /// It cannot take over, for this reason.
     Declined(String),
+    /// Whoever wrote to the same logs before is to open them anew, too.
+    Reopen,
     /// Who hands over, and what is served; the sockets follow.
     Offer(Box<Offer>),
     /// What was learned.
@@ -81,11 +83,11 @@ pub struct Offer {
     pub pid: u32,
     /// Which one of a line of upgrades it is.
     pub generation: u64,
-    /// Sockets, in the order in which they follow.
-    pub sockets: Vec<Given>,
     /// A service manager keeps the sockets open, whoever leaves.
     #[serde(default)]
     pub outlived: bool,
+    /// Sockets, in the order in which they follow.
+    pub sockets: Vec<Given>,
     /// The text in force.
     pub text: String,
     /// How many configurations were put in force so far.
@@ -157,6 +159,8 @@ pub enum Kind {
     Quiet,
     /// See [`Message::Back`].
     Back,
+    /// See [`Message::Reopen`].
+    Reopen,
 }
 
 /// Why bytes are no message.
@@ -180,7 +184,7 @@ pub enum Garbled {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Hello,
         Self::Ready,
         Self::Serving,
@@ -194,6 +198,7 @@ impl Kind {
         Self::Counts,
         Self::Quiet,
         Self::Back,
+        Self::Reopen,
     ];
 
     /// Its word.
@@ -212,6 +217,7 @@ impl Kind {
             Self::Counts => "counts",
             Self::Quiet => "quiet",
             Self::Back => "back",
+            Self::Reopen => "reopen",
         }
     }
 
@@ -247,6 +253,7 @@ impl Message {
             Self::Counts(_) => Kind::Counts,
             Self::Quiet => Kind::Quiet,
             Self::Back(_) => Kind::Back,
+            Self::Reopen => Kind::Reopen,
         }
     }
 
@@ -261,7 +268,7 @@ impl Message {
             Self::Offer(offer) => json(self.kind(), offer)?,
             Self::Declined(why) | Self::Back(why) => why.clone().into_bytes(),
             Self::State(bytes) | Self::Last(bytes) | Self::Counts(bytes) => bytes.clone(),
-            Self::Serving | Self::Settled | Self::Go | Self::Yours | Self::Quiet => Vec::new(),
+            Self::Serving | Self::Settled | Self::Reopen | Self::Go | Self::Yours | Self::Quiet => Vec::new(),
         };
         let length = u32::try_from(content.len()).ok().filter(|_| content.len() <= LONGEST);
         let length = length.ok_or(Garbled::Length(content.len()))?;
@@ -288,6 +295,7 @@ impl Message {
             Kind::Go => nothing(kind, &content, Self::Go)?,
             Kind::Yours => nothing(kind, &content, Self::Yours)?,
             Kind::Quiet => nothing(kind, &content, Self::Quiet)?,
+            Kind::Reopen => nothing(kind, &content, Self::Reopen)?,
         })
     }
 }
@@ -332,6 +340,7 @@ pub(super) mod tests {
                 version: "1.2.2".into(),
                 pid: 6,
                 generation: 3,
+                outlived: true,
                 sockets: vec![Given::Listener("127.0.0.1:80".into()), Given::Life(6)],
                 text: "version: 1\n".into(),
                 config_version: 4,
@@ -340,12 +349,12 @@ pub(super) mod tests {
             })),
             Kind::State => Message::State(vec![1, 2]),
             Kind::Last => Message::Last(vec![3]),
-                outlived: true,
             Kind::Go => Message::Go,
             Kind::Yours => Message::Yours,
             Kind::Counts => Message::Counts(Vec::new()),
             Kind::Quiet => Message::Quiet,
             Kind::Back => Message::Back("too late".into()),
+            Kind::Reopen => Message::Reopen,
         }
     }
 

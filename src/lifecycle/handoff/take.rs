@@ -83,6 +83,15 @@ pub struct Heir {
     life: Option<OwnedFd>,
 }
 
+/// What a process may want meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// It was told to leave.
+    Leave,
+    /// Logs are to be opened anew, by those before it too; asked for once each time.
+    Reopen,
+}
+
 /// What the process is told to do.
 #[derive(Debug, PartialEq)]
 pub enum Order {
@@ -161,9 +170,8 @@ impl Heir {
         let _ = self.line.say(&Message::Declined(why.to_owned()), LOOK);
     }
 
-    /// Says that everything is `kept` and ready, and goes on until the one before is gone. `told`: was this process told
-    /// to leave?
-    pub fn run(mut self, kept: &[Given], told: impl Fn() -> bool, mut obey: impl FnMut(Order)) {
+    /// Says that everything is `kept` and ready, and goes on until the one before is gone, as this process `wants`.
+    pub fn run(mut self, kept: &[Given], wants: &impl Fn(Want) -> bool, mut obey: impl FnMut(Order)) {
         let mut last = None;
         let mut event = Event::Prepared;
         loop {
@@ -197,13 +205,24 @@ impl Heir {
             if self.stage == Stage::Alone {
                 return obey(Order::Alone);
             }
-            event = then.unwrap_or_else(|| self.next(&told, &mut last, &mut obey));
+            event = then.unwrap_or_else(|| self.next(wants, &mut last, &mut obey));
         }
     }
 
     /// Waits for what happens next.
-    fn next(&mut self, told: &impl Fn() -> bool, last: &mut Option<Vec<u8>>, obey: &mut impl FnMut(Order)) -> Event {
+    fn next(
+        &mut self,
+        wants: &impl Fn(Want) -> bool,
+        last: &mut Option<Vec<u8>>,
+        obey: &mut impl FnMut(Order),
+    ) -> Event {
         loop {
+            if self.stage.accepts()
+                && wants(Want::Reopen)
+                && let Some(event) = self.say(&Message::Reopen)
+            {
+                return event;
+            }
             let left = self.patience.of(self.stage).map(|patience| {
                 let waited = now().saturating_duration_since(self.since);
                 patience.saturating_sub(waited)
@@ -213,7 +232,7 @@ impl Heir {
                 Heard::Garbled(what) => return Event::Garbled(what),
                 Heard::Gone => return Event::Gone,
                 Heard::Late if left.is_some_and(|left| left.is_zero()) => return Event::Late,
-                Heard::Late if self.stage == Stage::Serving && told() => return Event::Told,
+                Heard::Late if self.stage == Stage::Serving && wants(Want::Leave) => return Event::Told,
                 Heard::Late => {}
             }
         }
