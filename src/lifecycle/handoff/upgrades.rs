@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::PipeWriter;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use parking_lot::Mutex;
 
 use super::give::{Estate, Give, Outcome, Patience};
@@ -60,6 +63,23 @@ pub struct Upgrades {
     accompanied: AtomicBool,
     /// Whoever holds the other end learns from its end that this process is gone.
     _life: PipeWriter,
+}
+
+/// Whoever was started.
+enum Next<'a> {
+    Child(Child),
+    /// By the supervisor, for the wish of this number.
+    OfSupervisor(&'a Supervisor, u32),
+}
+
+impl Next<'_> {
+    /// How it ended, if it did.
+    fn ended(&mut self) -> Option<String> {
+        match self {
+            Self::Child(child) => Some(format!("the new process ended ({})", child.try_wait().ok()??)),
+            Self::OfSupervisor(supervisor, number) => supervisor.ended(*number),
+        }
+    }
 }
 
 enum Now {
@@ -133,6 +153,10 @@ impl Upgrades {
     /// # Errors
     /// Why nothing changed.
     pub fn upgrade(&self, binary: Option<&Path>) -> Outcome {
+        self.try_to_upgrade(binary).inspect_err(|why| log::error!("upgrade failed, nothing changed: {why}"))
+    }
+
+    fn try_to_upgrade(&self, binary: Option<&Path>) -> Outcome {
         if let Some(why) = self.launch.refused {
             return Err(why.to_owned());
         }
@@ -145,14 +169,15 @@ impl Upgrades {
         let told = self.expect()?;
         let binary = binary.unwrap_or(&self.launch.binary);
         let mut command = Command::new(binary);
-        command.args(&self.launch.arguments).arg("--takeover").arg(socket);
+        // a group of its own, so that nobody is left of a script that starts the real one
+        command.args(&self.launch.arguments).arg("--takeover").arg(socket).process_group(0);
         log::info!("upgrade: starting {}", binary.display());
         let outcome = match command.spawn() {
-            Ok(child) => self.watch(Some(child), &told),
+            Ok(child) => self.watch(Next::Child(child), &told),
             Err(error) => Err(format!("{}: {error}", binary.display())),
         };
         self.give_up();
-        outcome.inspect_err(|why| log::error!("upgrade failed, nothing changed: {why}"))
+        outcome
     }
 
     fn upgrade_by_supervisor(&self, binary: Option<&Path>) -> Outcome {
@@ -163,10 +188,10 @@ impl Upgrades {
         }
         let told = self.expect()?;
         log::info!("upgrade: asking the supervisor");
-        self.launch.supervisor.upgrade();
-        let outcome = self.watch(None, &told);
+        let number = self.launch.supervisor.upgrade();
+        let outcome = self.watch(Next::OfSupervisor(&self.launch.supervisor, number), &told);
         self.give_up();
-        outcome.inspect_err(|why| log::error!("upgrade failed, nothing changed: {why}"))
+        outcome
     }
 
     fn expect(&self) -> Result<Receiver<Outcome>, String> {
@@ -188,7 +213,7 @@ impl Upgrades {
     }
 
     /// Waits for how it ends. One that failed does not stay; if it is no child of this process, it leaves by itself.
-    fn watch(&self, mut child: Option<Child>, told: &Receiver<Outcome>) -> Outcome {
+    fn watch(&self, mut next: Next<'_>, told: &Receiver<Outcome>) -> Outcome {
         let begun = now();
         let outcome = loop {
             match told.recv_timeout(LOOK) {
@@ -197,10 +222,10 @@ impl Upgrades {
                 Err(RecvTimeoutError::Disconnected) => break Err("a defect, see the log".to_owned()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Some(Ok(Some(status))) = child.as_mut().map(Child::try_wait) {
+            if let Some(how) = next.ended() {
                 // what it said last may be on its way
                 let said = told.recv_timeout(LAST_WORD);
-                break said.unwrap_or_else(|_| Err(format!("the new process ended ({status}) before it had called")));
+                break said.unwrap_or_else(|_| Err(format!("{how} before it had called")));
             }
             let took = now().saturating_duration_since(begun);
             let has_called = !matches!(*self.now.lock(), Now::Starting(_));
@@ -209,10 +234,10 @@ impl Upgrades {
                 break Err(format!("the new process {what} after {} s", took.as_secs()));
             }
         };
-        match (&outcome, child) {
-            (Ok(_), Some(mut child)) => drop(thread::spawn(move || child.wait())),
-            (Err(_), Some(mut child)) => end(&mut child, now() + LAST_WORD),
-            (_, None) => {}
+        match (&outcome, next) {
+            (Ok(_), Next::Child(mut child)) => drop(thread::spawn(move || child.wait())),
+            (Err(_), Next::Child(mut child)) => end(&mut child, now() + LAST_WORD),
+            (_, Next::OfSupervisor(..)) => {}
         }
         outcome
     }
@@ -245,14 +270,15 @@ fn refuse(line: &mut Line, why: &str) {
     }
 }
 
+/// Nobody is left of what failed.
 fn end(child: &mut Child, by: Instant) {
-    while matches!(child.try_wait(), Ok(None)) {
-        if now() >= by {
-            log::warn!("the new process {} does not end by itself: killed", child.id());
-            let _ = child.kill();
-            let _ = child.wait();
-            return;
-        }
+    while matches!(child.try_wait(), Ok(None)) && now() < by {
         thread::sleep(LOOK);
     }
+    if matches!(child.try_wait(), Ok(None)) {
+        log::warn!("the new process {} does not end by itself: killed", child.id());
+    }
+    // a script may be gone, and what it started not
+    let _ = i32::try_from(child.id()).map(|group| killpg(Pid::from_raw(group), Signal::SIGKILL));
+    let _ = child.wait();
 }

@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
 use super::line::{Line, Said};
@@ -12,13 +11,22 @@ use super::line::{Line, Said};
 pub(super) struct Generation {
     pub(super) pid: Pid,
     pub(super) since: Instant,
+    /// Who asked for it, by which number, if somebody did.
+    pub(super) asked_by: Option<(Pid, u32)>,
     /// Until it breaks off.
     line: Option<Line>,
 }
 
 impl Generation {
     pub(super) fn new(pid: Pid, line: Line, since: Instant) -> Self {
-        Self { pid, since, line: Some(line) }
+        Self { pid, since, asked_by: None, line: Some(line) }
+    }
+
+    /// Tells it something, if it still listens.
+    pub(super) fn tell(&self, said: &Said) {
+        if let Some(Err(error)) = self.line.as_ref().map(|line| line.say(said)) {
+            log::warn!("process {} does not listen: {error}", self.pid);
+        }
     }
 
     /// For poll(2).
@@ -28,11 +36,7 @@ impl Generation {
 
     /// What it said and was not heard yet.
     pub(super) fn says(&mut self) -> Option<Said> {
-        let mut ready = [PollFd::new(self.line()?, PollFlags::POLLIN)];
-        if poll(&mut ready, PollTimeout::ZERO) != Ok(1) {
-            return None;
-        }
-        let said = self.line.as_ref()?.hear().ok();
+        let said = self.line.as_ref().filter(|line| line.has_something())?.hear().ok();
         if said.is_none() {
             self.line = None;
         }

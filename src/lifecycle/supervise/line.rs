@@ -1,15 +1,18 @@
 //! What do the supervisor and a process it started say to each other, and how does it look on the line between them?
 //!
 //! A message is one byte for its kind, two for the number of descriptors, two for the length of a text, and both. The
-//! process takes what it is given first; later it only speaks. Always: whoever reads waits for [`PATIENCE`] at most, so that neither can hold up the other.
+//! process takes what it is given first; later it only speaks, but for the end of a process it asked for. Always: whoever
+//! reads waits for [`PATIENCE`] at most, so that neither can hold up the other.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::lifecycle::handoff::rights;
 
@@ -27,8 +30,10 @@ pub(super) enum Said {
     Leaving,
     /// At this path the process hands over to the next one.
     Control(PathBuf),
-    /// Another process is to take over.
-    Upgrade,
+    /// Another process is to take over; the number tells one such wish from the next.
+    Upgrade(u32),
+    /// Whoever was started for that wish ended without having taken over, so.
+    Ended(u32, String),
 }
 
 /// One end.
@@ -55,16 +60,22 @@ impl Line {
 
     pub(super) fn say(&self, said: &Said) -> io::Result<()> {
         let (kind, descriptors, text) = match said {
-            Said::Sockets(sockets) => (b'S', sockets.as_slice(), &[][..]),
-            Said::Text(text) => (b'T', text.as_slice(), &[][..]),
-            Said::Leaving => (b'L', &[][..], &[][..]),
-            Said::Control(path) => (b'C', &[][..], path.as_os_str().as_bytes()),
-            Said::Upgrade => (b'U', &[][..], &[][..]),
+            Said::Sockets(sockets) => (b'S', sockets.as_slice(), Vec::new()),
+            Said::Text(text) => (b'T', text.as_slice(), Vec::new()),
+            Said::Leaving => (b'L', &[][..], Vec::new()),
+            Said::Control(path) => (b'C', &[][..], path.as_os_str().as_bytes().to_vec()),
+            Said::Upgrade(number) => (b'U', &[][..], number.to_be_bytes().to_vec()),
+            Said::Ended(number, how) => (b'E', &[][..], [&number.to_be_bytes(), how.as_bytes()].concat()),
         };
         let short = |length: usize| u16::try_from(length).map_err(|_| io::ErrorKind::InvalidInput);
         let ([a, b], [c, d]) = (short(descriptors.len())?.to_be_bytes(), short(text.len())?.to_be_bytes());
-        (&self.0).write_all(&[&[kind, a, b, c, d], text].concat())?;
+        (&self.0).write_all(&[&[kind, a, b, c, d], text.as_slice()].concat())?;
         rights::send(&self.0, descriptors)
+    }
+
+    /// Is there a message, or the end?
+    pub(super) fn has_something(&self) -> bool {
+        poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
     }
 
     /// The next message; waits for it.
@@ -80,10 +91,21 @@ impl Line {
             b'T' => Ok(Said::Text(descriptors.pop())),
             b'L' => Ok(Said::Leaving),
             b'C' => Ok(Said::Control(OsString::from_vec(text).into())),
-            b'U' => Ok(Said::Upgrade),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message of another version")),
+            b'U' => numbered(&text).map(|(number, _)| Said::Upgrade(number)),
+            b'E' => numbered(&text).map(|(number, how)| Said::Ended(number, how)),
+            _ => Err(other_version()),
         }
     }
+}
+
+/// The number in front of a text.
+fn numbered(text: &[u8]) -> io::Result<(u32, String)> {
+    let (number, rest) = text.split_first_chunk().ok_or_else(other_version)?;
+    Ok((u32::from_be_bytes(*number), String::from_utf8_lossy(rest).into_owned()))
+}
+
+fn other_version() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a message of another version")
 }
 
 #[cfg(test)]
@@ -102,13 +124,15 @@ mod tests {
         ours.say(&Said::Text(None)).unwrap();
         ours.say(&Said::Leaving).unwrap();
         ours.say(&Said::Control("/run/a b".into())).unwrap();
-        ours.say(&Said::Upgrade).unwrap();
+        ours.say(&Said::Upgrade(7)).unwrap();
+        ours.say(&Said::Ended(7, "exit status: 1".into())).unwrap();
         assert!(matches!(theirs.hear().unwrap(), Said::Sockets(sockets) if sockets.len() == 300));
         assert!(matches!(theirs.hear().unwrap(), Said::Text(Some(_))));
         assert!(matches!(theirs.hear().unwrap(), Said::Text(None)));
         assert!(matches!(theirs.hear().unwrap(), Said::Leaving));
         assert!(matches!(theirs.hear().unwrap(), Said::Control(path) if path.as_os_str() == "/run/a b"));
-        assert!(matches!(theirs.hear().unwrap(), Said::Upgrade));
+        assert!(matches!(theirs.hear().unwrap(), Said::Upgrade(7)));
+        assert!(matches!(theirs.hear().unwrap(), Said::Ended(7, how) if how == "exit status: 1"));
         drop(ours);
         assert_eq!(theirs.hear().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }

@@ -184,6 +184,8 @@ impl House {
         if let Said::Sockets(sockets) = said {
             self.current = Some(pid);
             self.due = None;
+            // how it fares from here on, whoever it took over from sees by itself
+            self.generations.iter_mut().filter(|one| one.pid == pid).for_each(|one| one.asked_by = None);
             // one that leaves closes its sockets in time; a duplicate would keep clients waiting for nobody
             self.held.sockets = if self.leaving { Vec::new() } else { sockets };
             return;
@@ -193,10 +195,10 @@ impl House {
             return;
         }
         match said {
-            Said::Sockets(_) => {}
+            Said::Sockets(_) | Said::Ended(..) => {}
             Said::Text(text) => self.held.text = text,
             Said::Control(path) => self.held.control = Some(path),
-            Said::Upgrade => self.upgrade(),
+            Said::Upgrade(number) => self.upgrade((pid, number)),
             Said::Leaving => {
                 self.leaving = true;
                 self.held.sockets = Vec::new();
@@ -209,11 +211,19 @@ impl House {
     }
 
     /// Starts the next process beside the one that serves, which asked for it and says how it ended.
-    fn upgrade(&mut self) {
+    fn upgrade(&mut self, asked_by: (Pid, u32)) {
         let Some(control) = self.held.control.clone().filter(|_| !self.leaving) else { return };
-        if let Err(error) = self.start(Some(&control)) {
-            log::error!("no upgrade: {}: {error}", self.program.display());
+        match self.start(Some(&control)) {
+            Ok(()) => self.generations.iter_mut().last().into_iter().for_each(|next| next.asked_by = Some(asked_by)),
+            Err(error) => self.tell_of_end(asked_by, &format!("{}: {error}", self.program.display())),
         }
+    }
+
+    /// Whoever waits for a process that ended learns of it.
+    fn tell_of_end(&self, (pid, number): (Pid, u32), how: &str) {
+        log::error!("no upgrade: {how}");
+        let asker = self.generations.iter().find(|generation| generation.pid == pid);
+        asker.into_iter().for_each(|asker| asker.tell(&Said::Ended(number, how.to_owned())));
     }
 
     fn obey(&mut self, signal: Signal) {
@@ -251,8 +261,11 @@ impl House {
                 Ok(_) => continue,
             };
             let Some(at) = self.generations.iter().position(|generation| generation.pid == pid) else { continue };
-            let lived = now().saturating_duration_since(self.generations.remove(at).since);
-            self.ended(pid, code, lived);
+            let gone = self.generations.remove(at);
+            if let Some(asked_by) = gone.asked_by {
+                self.tell_of_end(asked_by, &format!("the new process ended with {code}"));
+            }
+            self.ended(pid, code, now().saturating_duration_since(gone.since));
         }
     }
 

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -32,6 +33,7 @@ pub struct Supervisor(Option<Arc<Known>>);
 #[derive(Debug)]
 struct Known {
     line: Mutex<Line>,
+    wishes: AtomicU32,
     /// What this process serves, as long as that may be its turn.
     ours: Mutex<Option<Ours>>,
 }
@@ -88,7 +90,7 @@ impl Supervisor {
     }
 
     fn at(line: Line) -> Self {
-        Self(Some(Arc::new(Known { line: Mutex::new(line), ours: Mutex::default() })))
+        Self(Some(Arc::new(Known { line: Mutex::new(line), wishes: AtomicU32::default(), ours: Mutex::default() })))
     }
 
     /// This process is going to serve these sockets, and hands over at this path.
@@ -117,9 +119,26 @@ impl Supervisor {
         self.0.iter().for_each(|known| *known.ours.lock() = None);
     }
 
-    /// Has it start a process to take over from this one.
-    pub(in crate::lifecycle) fn upgrade(&self) {
-        self.say(&Said::Upgrade);
+    /// Has it start a process to take over from this one; answers the number of that wish.
+    pub(in crate::lifecycle) fn upgrade(&self) -> u32 {
+        // nothing else is read because of it
+        let number = self.0.as_ref().map_or(0, |known| known.wishes.fetch_add(1, Relaxed));
+        self.say(&Said::Upgrade(number));
+        number
+    }
+
+    /// How whoever was started for the wish of this number ended, if the supervisor has said that by now.
+    pub(in crate::lifecycle) fn ended(&self, number: u32) -> Option<String> {
+        let line = self.0.as_ref()?.line.lock();
+        while line.has_something() {
+            match line.hear() {
+                Ok(Said::Ended(of, how)) if of == number => return Some(how),
+                // of a wish whose end is known already
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// This process leaves, and if it served, nobody is to follow.
@@ -189,7 +208,12 @@ mod tests {
         supervisor.leaving();
         supervisor.leaving();
         supervisor.serving();
-        supervisor.upgrade();
+        assert_eq!([(); 2].map(|()| supervisor.upgrade()), [0, 1]);
+        assert_eq!(supervisor.ended(1), None);
+        for number in [0, 1] {
+            ours.say(&Said::Ended(number, format!("end {number}"))).unwrap();
+        }
+        assert_eq!(supervisor.ended(1).unwrap(), "end 1", "of an earlier one nobody wants to know any more");
         let Said::Text(Some(text)) = ours.hear().unwrap() else { panic!("a text") };
         let again = text.try_clone().unwrap();
         assert_eq!(Last::of_memory(text).unwrap(), last);
@@ -197,7 +221,8 @@ mod tests {
         assert!(matches!(ours.hear().unwrap(), Said::Sockets(sockets) if sockets.len() == 1));
         assert!(matches!(ours.hear().unwrap(), Said::Control(_)));
         assert!(matches!(ours.hear().unwrap(), Said::Leaving));
-        assert!(matches!(ours.hear().unwrap(), Said::Upgrade), "one that leaves does so once, and serves no more");
+        assert!(matches!(ours.hear().unwrap(), Said::Upgrade(0)), "one that leaves does so once, and serves no more");
+        assert!(matches!(ours.hear().unwrap(), Said::Upgrade(1)));
         drop(ours);
         supervisor.leaving();
     }
