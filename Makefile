@@ -1,11 +1,11 @@
-# make demo | test | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
 CARGO ?= cargo
 NEXTEST := $(shell command -v cargo-nextest)
 
-.PHONY: demo test lint bench smoke bench-versus bench-incidents sim mutants image-test needs
+.PHONY: demo test soak-upgrades lint bench smoke bench-versus bench-incidents sim mutants image-test needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -19,6 +19,14 @@ ifneq ($(NEXTEST),)
 else
 	$(CARGO) test --locked --profile $(PROFILE)
 endif
+
+# Twenty upgrades under everything clients do, twenty drains behind HAProxy, and the next process stopped at every message:
+# what the tests do a few times, in some ten minutes. `ROUNDS=5` for less.
+ROUNDS ?= 20
+soak-upgrades: needs
+	@.ci/needs haproxy
+	MOORGATE_ROUNDS=$(ROUNDS) $(CARGO) test --locked --profile $(PROFILE) --test it -- --nocapture --test-threads 1 \
+		u2_b63 b63_ p8_whoever u2_the_next_process_may_hang
 
 lint: needs
 	$(CARGO) fmt --check

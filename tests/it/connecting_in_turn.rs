@@ -113,9 +113,13 @@ fn a_process_without_connections_does_not_overrun_an_origin_with_a_short_queue()
         "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, origins: [ \"{}\" ], connections: {{ max_connecting: 8 }} }} }}\n",
         origin.address
     );
-    let gateway = rig::gateway(&text).start();
+    let gateway = rig::gateway(&text).process("drain", "{ timeout: 1s }").start();
     let load = rig::load(gateway.address()).clients(40).rate(500.0).start();
-    load.further(1500);
+    load.further(1000);
+    // the next process has no connections either
+    let upgraded = gateway.upgrade(&[]);
+    assert_eq!(upgraded.status.code(), Some(0), "{}", String::from_utf8_lossy(&upgraded.stderr));
+    load.further(500);
     load.stop().assert_all_good();
     assert!(gateway.metrics().sum("moorgate_attempts_total", &[("outcome", "connect_timeout")]) < 0.5);
 }

@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
+use parking_lot::Mutex;
 
 use crate::rig::{self, Ask, Gateway, Origin, Process};
 
@@ -154,4 +158,69 @@ fn a_full_device_holds_up_no_request() {
     let told = gateway.output();
     let at_exit = told.split(" lines were lost at exit").next().unwrap().rsplit(' ').next().unwrap();
     assert_eq!(lost + at_exit.parse::<u64>().unwrap_or_else(|_| panic!("{told}")), sent);
+}
+
+/// A reader of a pipe so slow that lines are lost, until it is told to hurry.
+struct Slow {
+    read: Arc<Mutex<Vec<u8>>>,
+    hurry: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slow {
+    fn of(path: PathBuf) -> Self {
+        let mut pipe = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).unwrap();
+        let (read, [hurry, stop]) = (Arc::<Mutex<Vec<u8>>>::default(), [(); 2].map(|()| Arc::<AtomicBool>::default()));
+        let (lines, hurries, stops) = (read.clone(), hurry.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let mut room = [0; 4096];
+            while !stops.load(Relaxed) {
+                // nothing for now is no error of the test
+                let now = pipe.read(&mut room).unwrap_or(0);
+                lines.lock().extend(&room[..now]);
+                std::thread::sleep(Duration::from_millis(if hurries.load(Relaxed) { 0 } else { 20 }));
+            }
+        });
+        Self { read, hurry, stop, thread: Some(thread) }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.read.lock().clone()).unwrap()
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.thread.take().into_iter().for_each(|thread| _ = thread.join());
+    }
+}
+
+#[test]
+fn u7_generations_that_share_a_slow_pipe_break_no_line_and_count_what_is_lost() {
+    let a = rig::origin("a");
+    let log = "{ path: $dir/pipe, format: json }";
+    let setup = rig::gateway(POOL).origins([&a]).process("access_log", log).process("drain", "{ timeout: 500ms }");
+    let gateway = setup.start_with(fifo);
+    let reader = Slow::of(gateway.path("pipe"));
+    let long = "x".repeat(1500);
+    let load = rig::load(gateway.address()).clients(8).rate(400.0);
+    let load = load.asking(move |n| Ask::get(&format!("/{n}/{long}"))).start();
+    for _ in 0..rig::rounds(1) {
+        let output = gateway.upgrade(&[]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let tally = load.stop();
+    tally.assert_all_good();
+    rig::eventually("those before have left", || (gateway.generations().len() == 1).then_some(()));
+    assert!(lost(&gateway) > 0, "the pipe was too fast");
+    reader.hurry.store(true, Relaxed);
+    let (mut lines, mut lost) = (0, 0);
+    let all = rig::within(rig::PATIENCE, || {
+        (lines, lost) = (reader.text().matches('\n').count() as u64, self::lost(&gateway));
+        (lines + lost >= tally.sent()).then_some(())
+    });
+    assert!(all.is_some(), "{lines} lines and {lost} lost of {}", tally.sent());
+    assert_eq!(count(&reader.text()) + lost, tally.sent());
 }

@@ -66,5 +66,7 @@ mod texts;
 mod threads_together;
 mod tries;
 mod tries_by_method;
+mod upgrade_faults;
 mod upgrades;
+mod upgrades_under_load;
 mod whose_turn;

@@ -283,3 +283,54 @@ fn u2_when_the_next_process_crashes_at_once_the_one_before_serves_on() {
     gateway.signal(Signal::SIGTERM);
     assert_eq!(gateway.exit(), 0);
 }
+
+#[test]
+fn an_upgrade_hears_at_once_that_the_program_the_supervisor_started_has_ended() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let a = rig::origin("a");
+    let setup = rig::gateway(POOL).origins([&a]).started_by(Way::SupervisedFromFolder);
+    let gateway = setup.process("drain", "{ lame_duck: 0s, timeout: 1s }").start();
+    let broken = gateway.path("broken");
+    fs::write(&broken, "#!/bin/sh\nexit 7\n").unwrap();
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&broken, gateway.path("program")).unwrap();
+    for _ in 0..2 {
+        let began = Instant::now();
+        let output = gateway.command(&["upgrade"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("the new process ended with 7 before it had called"), "{told}");
+        assert!(began.elapsed() < Duration::from_secs(15), "it was waited for");
+    }
+    fs::remove_file(gateway.path("program")).unwrap();
+    let output = gateway.command(&["upgrade"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && told.contains("No such file"), "{told}");
+    assert_eq!((generation(&gateway), gateway.get("/x").status), (1, 200));
+}
+
+#[test]
+fn b62_process_1_refuses_to_be_followed_and_as_a_supervisor_stays() {
+    if !rig::may_be_first() {
+        return eprintln!("namespaces are forbidden here");
+    }
+    let a = rig::origin("a");
+    let start = |way| rig::gateway(POOL).origins([&a]).started_by(way).process("drain", "{ timeout: 1s }").start();
+    let alone = start(Way::AsFirst);
+    let first = alone.children()[0];
+    kill(Pid::from_raw(first), Signal::SIGUSR2).unwrap();
+    eventually("it says why not", || alone.output().contains("run it under `moorgate supervise`").then_some(()));
+    let output = alone.command(&["upgrade"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!((generation(&alone), alone.get("/x").status, alone.children()), (1, 200, vec![first]));
+    let supervised = start(Way::SupervisedAsFirst);
+    let first = supervised.children();
+    let load = rig::load(supervised.address()).clients(10).rate(500.0).fresh_connections().start();
+    load.further(100);
+    kill(Pid::from_raw(first[0]), Signal::SIGUSR2).unwrap();
+    eventually("the next process serves", || (generation(&supervised) == 2).then_some(()));
+    eventually("the one before is gone", || (supervised.generations().len() == 1).then_some(()));
+    load.further(100);
+    load.stop().assert_all_good();
+    assert_eq!(supervised.children(), first, "process 1 is the same");
+}

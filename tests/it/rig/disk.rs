@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use super::process::Process;
 
+/// How many files it has room for.
+const FILES: usize = 64;
+
 /// A mounted file system.
 pub(crate) struct Disk {
     /// Where it is.
@@ -20,7 +23,7 @@ pub(crate) struct Disk {
 /// Mounts one of so many KiB; `None` where namespaces are forbidden, as in many containers.
 pub(crate) fn disk(kib: u32) -> Option<Disk> {
     // Ends with its standard input, and so with us.
-    let script = format!("mount -t tmpfs -o size={kib}k none /mnt && echo up && exec cat");
+    let script = format!("mount -t tmpfs -o size={kib}k,nr_inodes={FILES} none /mnt && echo up && exec cat");
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
     let output = TempDir::new().unwrap();
@@ -34,6 +37,12 @@ pub(crate) fn disk(kib: u32) -> Option<Disk> {
 }
 
 impl Disk {
+    /// Leaves room for no further file.
+    pub(crate) fn fill_with_files(&self) {
+        let made = |n: &usize| File::create(self.folder.join(format!("file-{n}"))).is_ok();
+        assert!((0..=FILES).take_while(made).count() <= FILES);
+    }
+
     /// Leaves no byte free.
     pub(crate) fn fill(&self) {
         let mut ballast = File::create(self.folder.join("ballast")).unwrap();

@@ -5,6 +5,7 @@
 //! origin's barriers decide orders. Every process dies with the test that started it. All ports are reserved by a
 //! listener until the moment they are handed over, so that two runs on one machine do not meet.
 
+mod between;
 mod client;
 mod disk;
 mod dns;
@@ -29,10 +30,12 @@ mod rules;
 #[path = "../../origin/script.rs"]
 mod script;
 mod stream;
+mod traffic;
 mod way;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use between::{Harm, between};
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
 pub(crate) use dns::{Dns, Say, dns, loopback};
@@ -40,31 +43,32 @@ pub(crate) use dnsmasq::dnsmasq;
 pub(crate) use footprint::Peak;
 pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use h2c::{h2c, h2c_behind, h2c_download, h2c_shut, h2c_slow_upload, h2c_stalled, h2c_upload};
-pub(crate) use haproxy::haproxy;
+pub(crate) use haproxy::{Haproxy, haproxy};
 pub(crate) use load::load;
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
 pub(crate) use nginx::{Nginx, nginx};
 pub(crate) use origin::{Origin, everywhere, neighbours, origin};
 pub(crate) use process::Process;
-pub(crate) use raw::{Raw, raw};
+pub(crate) use raw::{Raw, raw, takes_nobody};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
 pub(crate) use stream::{Framed, download, upload};
-pub(crate) use way::{Way, activated};
+pub(crate) use traffic::{takes_traffic, traffic};
+pub(crate) use way::{Way, activated, may_be_first};
 
 /// How long anything may take that has to happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks until there is an answer; fails, saying what was awaited, after [`PATIENCE`].
-pub(crate) fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    within(PATIENCE, ask).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
-}
 /// How often what matters is done over: a few times, or as often as `MOORGATE_ROUNDS` says.
 pub(crate) fn rounds(few: usize) -> usize {
     std::env::var("MOORGATE_ROUNDS").map_or(few, |rounds| rounds.parse().expect("a number of rounds"))
 }
 
+/// Asks until there is an answer; fails, saying what was awaited, after [`PATIENCE`].
+pub(crate) fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, ask).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
 
 /// Asks until there is an answer or the time is over.
 pub(crate) fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
+use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 
@@ -17,6 +18,11 @@ pub(crate) struct Raw {
 /// Connects.
 pub(crate) fn raw(to: SocketAddr) -> Raw {
     Raw::connect(to).unwrap()
+}
+
+/// Can nobody connect any more? Sooner than a kernel that gets no answer tries again, which takes a second.
+pub(crate) fn takes_nobody(at: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&at, Duration::from_millis(50)).is_err()
 }
 
 impl Raw {

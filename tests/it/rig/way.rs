@@ -17,6 +17,20 @@ pub(crate) enum Way {
     /// The same, in a process that has a child and a grandchild already: `orphan` in its folder is the number of the latter,
     /// and the former ends when there is a file `go`.
     SupervisedWithChildren,
+    /// The same, from `program` in its folder: what the supervisor starts next can be replaced there.
+    SupervisedFromFolder,
+    /// As process 1 of a namespace; the process of the test's own is the one before it.
+    AsFirst,
+    /// `moorgate supervise` as process 1.
+    SupervisedAsFirst,
+}
+
+/// Begins a namespace, with what follows as its process 1, and ends with it.
+const FIRST: [&str; 6] = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--"];
+
+/// May processes begin namespaces here? Many containers forbid it.
+pub(crate) fn may_be_first() -> bool {
+    Command::new("unshare").args(FIRST).arg("true").output().is_ok_and(|ended| ended.status.success())
 }
 
 /// Becomes the process that LISTEN_PID names, its standard input being descriptor 3.
@@ -39,6 +53,15 @@ impl Way {
                 command.current_dir(folder);
                 command
             }
+            (Self::SupervisedFromFolder, _) => {
+                let program = folder.join("program");
+                if std::fs::hard_link(binary, &program).is_err() {
+                    std::fs::copy(binary, &program).unwrap();
+                }
+                with(Command::new(program), &["supervise", "--"])
+            }
+            (Self::AsFirst, _) => with(with(Command::new("unshare"), &FIRST), &[binary]),
+            (Self::SupervisedAsFirst, _) => with(with(Command::new("unshare"), &FIRST), &[binary, "supervise", "--"]),
             _ => Command::new(binary),
         }
     }
