@@ -69,7 +69,8 @@ mutants: needs
 
 # The image, built and run: starts, reloads, crashes, drains. Linux, as root; what it lacks is installed on Debian.
 image-test: needs
-	docker/check
+	@.ci/needs haproxy compose promtool
+	docker/check --install
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
 	docker/image-test --binary $(PLACE)/moorgate
 
