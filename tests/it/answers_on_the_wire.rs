@@ -269,6 +269,32 @@ fn an_origin_of_http_1_0_is_answered_for_in_1_1() {
     }
 }
 
+/// <https://github.com/cloudflare/pingora/issues/946>: a 101 that was read before the empty body of its request was dealt
+/// with took the tunnel down at once.
+#[test]
+fn p946_no_tunnel_ends_with_its_switch() {
+    let (a, gateway) = one();
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
+    a.script([on("/ws").then(Step::Send(switch)).then(Step::Echo)]);
+    let load = rig::load(gateway.address()).clients(8).start();
+    let carries_two = |n: usize| {
+        let mut tunnel = rig::raw(gateway.address());
+        tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+        assert_eq!(tunnel.answer().status, 101, "tunnel {n}");
+        for message in [b"hello", b"again"] {
+            tunnel.send(message);
+            assert_eq!(tunnel.bytes(5), message, "tunnel {n}");
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..60).for_each(carries_two));
+        }
+    });
+    load.stop().assert_all_good();
+    rig::eventually("all are over", || (gateway.metrics().sum("moorgate_in_flight", &[]) < 0.5).then_some(()));
+}
+
 #[test]
 fn a_client_that_leaves_ends_the_origin_s_work() {
     let (a, gateway) = one();

@@ -189,6 +189,35 @@ fn b52_a_body_is_replayed_exactly_or_not_at_all() {
     }
 }
 
+/// The connection ends while the body is being written: the failure of the write hides that nothing was read.
+#[test]
+fn an_upload_on_a_kept_connection_that_ends_is_stale_like_any_other() {
+    let routes = "routes: [ { pool: p, retry: { tries: 2, methods: { PUT: [connect, stale] } } } ]\n";
+    let a = rig::origin("a");
+    let text = format!("{}{routes}", pool("retry_budget: { ratio: 100%, floor: 1000/s },"));
+    let gateway = rig::gateway(&text).process("threads", "1").origins([&a]).start();
+    for (n, (size, replayed)) in [(0, true), (1000, true), (60_000, true), (3 << 20, false)].into_iter().enumerate() {
+        let target = format!("/up/{n}");
+        a.forget();
+        a.script([on(&target).times(1).then(Step::End(Close::Rst)), on("*").then(Step::Read(Amount::All)).answer(200)]);
+        assert_eq!(gateway.get("/warm").status, 200);
+        let body: Vec<u8> = (0..size).map(|n: u32| (n % 251) as u8).collect();
+        let answer = gateway.ask(&Ask::new("PUT", &target).body(body.clone()));
+        let line = gateway.logged(&target);
+        let outcomes: Vec<&str> =
+            line["attempts"].as_array().unwrap().iter().map(|attempt| attempt["outcome"].as_str().unwrap()).collect();
+        assert_eq!(line["attempts"][0]["reused"], true, "{line}");
+        let seen: Vec<_> = a.requests().into_iter().filter(|request| request.line.contains(&target)).collect();
+        if replayed {
+            assert_eq!((answer.status, outcomes), (200, vec!["stale", "ok"]), "{size} bytes");
+            let whole = if size == 0 { String::new() } else { sha256(&body) };
+            assert_eq!(seen.last().unwrap().body_sha256, whole, "{size} bytes");
+        } else {
+            assert_eq!((answer.status, outcomes, seen.len()), (502, vec!["stale"], 1), "{size} bytes");
+        }
+    }
+}
+
 #[test]
 fn b54_an_origin_that_closes_idle_connections_costs_no_request() {
     let a = rig::origin("a");
