@@ -29,7 +29,7 @@ use super::preface::{self, Spoken};
 use super::proxy_protocol::{self, Asked, Begun, Refusal};
 use super::shard::Accepted;
 use crate::config::client::ProxyProtocol;
-use crate::proxy::wire::{Limits, Unheard, Wire};
+use crate::proxy::wire::{Fault, Limits, Unheard, Wire};
 
 /// How long a closing connection is read on, and how much of it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -45,6 +45,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How a connection is counted that ended before a byte of a request came: a balancer's check, mostly.
 const SILENT: &str = "empty";
+
+/// The word for a connection whose frames asked for nothing, without end.
+const FLOOD: &str = "h2_flood";
 
 /// What a shard serves its connections with.
 pub(super) struct Desk<P> {
@@ -192,17 +195,21 @@ fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSessio
     session
 }
 
-async fn http2<P>(desk: &Desk<P>, connection: Connection, wire: &Arc<Wire>)
+async fn http2<P>(desk: &Desk<P>, mut connection: Connection, wire: &Arc<Wire>)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    wire.speak_h2();
+    connection.speak_h2();
     let goodbye = watch::Sender::new(false);
     let watch = goodbye.subscribe();
     tokio::select! {
         _ = desk.proxy.process_new(Box::new(connection), &watch) => {}
         () = until_over(desk, &goodbye, wire) => {}
+    }
+    wire.each_refused(|refused| (desk.unheard)(&refused));
+    if wire.fault() == Some(Fault::Flood) {
+        (desk.rejected)(FLOOD);
     }
 }
 
@@ -217,6 +224,7 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
             () = sleep((limits.keepalive / 4).clamp(LOOK_OFTEN, LOOK)) => {}
             () = desk.drain.begun(), if left_since.is_none() => {}
         }
+        wire.each_refused(|refused| (desk.unheard)(&refused));
         if wire.serving() > 0 {
             idle_since = Instant::now();
         }

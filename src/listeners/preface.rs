@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::proxy::wire::Limits;
 
 /// RFC 9113, section 3.4.
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -73,6 +73,17 @@ pub fn canned(class: Class, request_id: &str) -> Bytes {
     ))
 }
 
+/// The headers of an answer without a body, for HTTP/2.
+pub fn canned_headers(class: Class, request_id: &str) -> [(&'static str, String); 4] {
+    let told = format!("moorgate; error={}; details=\"sent=0\"", facts(class).token);
+    [
+        ("proxy-status", told),
+        ("x-request-id", request_id.to_owned()),
+        ("cache-control", "no-store".to_owned()),
+        ("content-length", "0".to_owned()),
+    ]
+}
+
 /// The request is not taken: our answer goes out.
 ///
 /// # Errors

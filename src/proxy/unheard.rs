@@ -34,7 +34,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
     log.write(&Record {
         facts,
         request_line: Some(line),
-        protocol: "HTTP/1.1",
+        protocol: if unheard.wire.is_h2() { "HTTP/2.0" } else { "HTTP/1.1" },
         time: SystemTime::now(),
         status,
         bytes_sent: unheard.answer().map_or(0, |answer| body(&answer) as u64),

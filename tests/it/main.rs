@@ -32,6 +32,7 @@ mod growing;
 mod growth_held;
 mod guards;
 mod how_many_may_be_out;
+mod http2_frames;
 mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;

@@ -46,6 +46,8 @@ pub enum Fault {
     BodyTimeout,
     /// The client did not take its answer.
     SendTimeout,
+    /// HTTP/2 frames without end that ask for nothing.
+    Flood,
 }
 
 impl Fault {
@@ -56,7 +58,7 @@ impl Fault {
             Self::HeaderTimeout | Self::BodyTimeout => Class::ClientTimeout,
             Self::HeaderTooLarge => Class::HeaderTooLarge,
             Self::UriTooLong => Class::UriTooLong,
-            Self::Gone | Self::SendTimeout => Class::ClientGone,
+            Self::Gone | Self::SendTimeout | Self::Flood => Class::ClientGone,
         }
     }
 }

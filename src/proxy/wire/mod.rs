@@ -9,6 +9,7 @@
 mod body;
 mod farewell;
 mod frames;
+mod home;
 mod limits;
 mod turn;
 
@@ -27,33 +28,13 @@ pub use self::body::End;
 pub use self::farewell::Farewell;
 use self::farewell::Waits;
 pub use self::frames::{Frames, GOING_AWAY};
+pub use self::home::Home;
 pub use self::limits::{Fault, Limits};
 use self::turn::Turn;
 use super::reject;
 use super::request::SCHEME;
 use crate::observe::RequestId;
 use crate::traffic::respell::respell;
-
-/// What all connections of one listener share.
-#[derive(Debug)]
-pub struct Home {
-    listener: SocketAddr,
-    draining: Arc<AtomicBool>,
-    farewell: Farewell,
-}
-
-impl Home {
-    /// The listener at `listener`, as configured; connections close after their next answer once `draining` is set, and
-    /// tunnels end with the `farewell`.
-    pub fn new(listener: SocketAddr, draining: Arc<AtomicBool>, farewell: Farewell) -> Self {
-        Self { listener, draining, farewell }
-    }
-
-    /// The listener's address as configured.
-    pub fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-}
 
 /// What is shared between a client connection and the hooks that serve its requests.
 #[derive(Debug)]
@@ -76,6 +57,8 @@ pub struct Wire {
     parted: AtomicBool,
     waits: Mutex<Option<Waits>>,
     turn: Mutex<Turn>,
+    /// Requests that Pingora refused by itself (HTTP/2), not yet told of.
+    refused: Mutex<Vec<RequestId>>,
 }
 
 /// A request being served: given back by `Drop`, so that a connection knows when it is idle.
@@ -105,9 +88,10 @@ pub struct Unheard<'a> {
 }
 
 impl Unheard<'_> {
-    /// Our answer, unless nobody waits for one.
+    /// Our answer on HTTP/1, unless nobody waits for one.
     pub fn answer(&self) -> Option<Bytes> {
-        (self.fault != Fault::Gone).then(|| reject::canned(self.fault.class(), self.request_id.as_str()))
+        (self.fault != Fault::Gone && !self.wire.is_h2())
+            .then(|| reject::canned(self.fault.class(), self.request_id.as_str()))
     }
 }
 
@@ -241,6 +225,7 @@ impl Wire {
             parted: AtomicBool::new(false),
             waits: Mutex::new(None),
             turn: Mutex::new(Turn::new(limits)),
+            refused: Mutex::default(),
         })
     }
 
@@ -380,6 +365,20 @@ impl Wire {
     /// Whether a request broke off before any hook saw it.
     pub fn broke_off(&self) -> bool {
         !self.is_heard() && self.turn.lock().began().is_some()
+    }
+
+    /// Pingora refused a stream by itself (HTTP/2): the id our answer gives it.
+    pub fn refused(&self) -> RequestId {
+        let id = RequestId::random();
+        self.refused.lock().push(id);
+        id
+    }
+
+    /// Tells of each stream that was refused.
+    pub fn each_refused(&self, tell: impl Fn(Unheard<'_>)) {
+        for request_id in std::mem::take(&mut *self.refused.lock()) {
+            tell(Unheard { wire: self, fault: Fault::BadRequest, head: b"", request_id, took: Duration::ZERO });
+        }
     }
 
     /// Why a request ended before any hook saw it: `None` when nothing of it came. What Pingora calls malformed may

@@ -6,25 +6,27 @@
 //! answer when Pingora closes. Always: a pending read or write of a client has a time limit, unless it waits for
 //! nothing but the client's leaving. The socket itself belongs to the loop in `keepalive`, which closes it.
 
+mod asked;
+
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use async_trait::async_trait;
 use bytes::BufMut;
+use pingora::protocols::SocketDigest;
 use pingora::protocols::raw_connect::ProxyDigest;
-use pingora::protocols::{
-    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, TimingDigest, UniqueID,
-};
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
+use super::http2::{Http2, Refusal};
 use super::outbox::Outbox;
 use super::pace::BodyPace;
+use crate::proxy::reject::canned_headers;
 use crate::proxy::wire::{Fault, Frames, GOING_AWAY, Wire};
 use crate::traffic::respell::may_be_odd;
 
@@ -46,6 +48,7 @@ pub(crate) struct Connection {
     body: BodyPace,
     answered: bool,
     frames: Option<Box<Frames>>,
+    http2: Option<Box<Http2>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -75,7 +78,14 @@ impl Connection {
             body: BodyPace::default(),
             answered: false,
             frames: None,
+            http2: None,
         }
+    }
+
+    /// HTTP/2 is spoken from the first byte on.
+    pub(crate) fn speak_h2(&mut self) {
+        self.wire.speak_h2();
+        self.http2 = Some(Box::new(Http2::new()));
     }
 
     /// Whether bytes wait here that Pingora has not taken yet.
@@ -201,16 +211,52 @@ impl Connection {
         self.wire.has_parted()
     }
 
+    /// Gathers `parts`, or writes them: how many bytes of them.
+    fn poll_parts(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let total = parts.iter().map(|part| part.len()).sum();
+        let taken = loop {
+            if self.outbox.take(parts, total) {
+                break total;
+            }
+            let taken = ready!(self.poll_send(cx, parts))?;
+            if taken > 0 {
+                break taken;
+            }
+        };
+        self.follow(parts, taken);
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Writes what stands before a refusal of Pingora's own; then that, in our words.
+    fn poll_refuse(
+        &mut self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+        refusal: &Refusal,
+    ) -> Poll<io::Result<usize>> {
+        if refusal.at > 0 {
+            return self.poll_parts(cx, &first(parts, refusal.at));
+        }
+        while !self.outbox.is_empty() {
+            ready!(self.poll_send(cx, &[]))?;
+        }
+        let headers = canned_headers(Fault::BadRequest.class(), self.wire.refused().as_str());
+        self.outbox.replace(&refusal.with(&headers.each_ref().map(|(name, value)| (*name, value.as_str()))));
+        self.follow(parts, refusal.length());
+        Poll::Ready(Ok(refusal.length()))
+    }
+
     /// `taken` bytes of `parts` go to the client.
     fn follow(&mut self, parts: &[IoSlice<'_>], taken: usize) {
+        if self.http2.as_mut().is_some_and(|http2| http2.go(parts, taken)) {
+            self.wire.set_fault(Fault::Flood);
+        }
         if !self.wire.is_websocket() {
             return;
         }
         let frames = self.frames.get_or_insert_default();
-        let mut left = taken;
-        for part in parts {
-            frames.take(part.get(..left).unwrap_or(part));
-            left = left.saturating_sub(part.len());
+        for part in first(parts, taken) {
+            frames.take(&part);
         }
     }
 
@@ -238,6 +284,17 @@ impl Connection {
 /// the parked connection would wake for nothing. The result only says what was told.
 fn drained(socket: &TcpStream) {
     let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+}
+
+/// The first `count` bytes of `parts`.
+fn first<'a>(parts: &'a [IoSlice<'_>], count: usize) -> SmallVec<[IoSlice<'a>; 8]> {
+    let mut left = count;
+    let some = parts.iter().map(|part| {
+        let some = part.get(..left).unwrap_or(part);
+        left -= some.len();
+        IoSlice::new(some)
+    });
+    some.collect()
 }
 
 impl AsyncRead for Connection {
@@ -271,6 +328,13 @@ impl AsyncRead for Connection {
             }
         };
         this.reading.clear();
+        if let Some(http2) = &mut this.http2
+            && !http2.came(buf.filled().get(before..).unwrap_or_default())
+        {
+            this.wire.set_fault(Fault::Flood);
+            this.wire.reset_on_close();
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {
             this.wire.set_fault(Fault::BadRequest);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
@@ -296,26 +360,18 @@ impl AsyncWrite for Connection {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let total = parts.iter().map(|part| part.len()).sum();
         if !this.wire.is_heard() {
             // Pingora's own word on a request no hook saw
             this.wire.set_fault(Fault::BadRequest);
-            return Poll::Ready(Ok(total));
+            return Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()));
         }
         if this.wire.has_parted() {
             // behind a Close nothing may follow; an origin that goes on is cut
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        loop {
-            if this.outbox.take(parts, total) {
-                this.follow(parts, total);
-                return Poll::Ready(Ok(total));
-            }
-            let taken = ready!(this.poll_send(cx, parts))?;
-            if taken > 0 {
-                this.follow(parts, taken);
-                return Poll::Ready(Ok(taken));
-            }
+        match this.http2.as_ref().and_then(|http2| http2.refusal(parts)) {
+            Some(refusal) => this.poll_refuse(cx, parts, &refusal),
+            None => this.poll_parts(cx, parts),
         }
     }
 
@@ -339,43 +395,3 @@ impl AsyncWrite for Connection {
         Poll::Ready(Ok(()))
     }
 }
-
-#[async_trait]
-impl Shutdown for Connection {
-    async fn shutdown(&mut self) {
-        let _ = tokio::io::AsyncWriteExt::shutdown(self).await;
-    }
-}
-
-impl UniqueID for Connection {
-    fn id(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-}
-
-impl Ssl for Connection {
-    fn selected_alpn_proto(&self) -> Option<ALPN> {
-        self.wire.is_h2().then_some(ALPN::H2)
-    }
-}
-
-impl GetTimingDigest for Connection {
-    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        Vec::new()
-    }
-}
-
-impl GetProxyDigest for Connection {
-    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        Some(self.proxy_digest.clone())
-    }
-}
-
-impl GetSocketDigest for Connection {
-    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        Some(self.socket_digest.clone())
-    }
-}
-
-#[async_trait]
-impl Peek for Connection {}

@@ -1,0 +1,126 @@
+//! How many frames that ask for nothing may a client send?
+//!
+//! SETTINGS, PRIORITY, WINDOW_UPDATE, PING and the like cost us as long as they come. A client has a stock of them that
+//! comes back with time; what it asks for, what it sends and what it is sent fill it up, since those are what such
+//! frames belong to. So a client at work is never cut, whatever its habits. Time is only looked at when the stock is out.
+//! Streams that are reset at once, DATA without data and headers without end are the `h2` library's to count.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::frames::{DATA, Frame, GOAWAY, HEADERS};
+
+/// How the library says that it has had enough (RFC 9113, section 7).
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+/// Frames that ask for nothing: so many at once, and so many a second.
+const BURST: u64 = 2000;
+const A_SECOND: u64 = 200;
+
+/// What a request is worth, and a piece of its body.
+const REQUEST: u64 = 20;
+const PIECE: u64 = 2;
+
+/// A piece of an answer is worth the two updates, of the stream's window and the connection's, that the most eager of
+/// clients answers it with, and so many bytes are worth one more.
+const UPDATES: u64 = 2;
+const BYTES: usize = 64;
+
+/// What a client may still send that asks for nothing.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: u64,
+    filled: Instant,
+}
+
+/// Does `frame`, before `behind`, tell the client that it asks for too much?
+pub(super) fn has_enough(frame: Frame, behind: &[u8]) -> bool {
+    frame.kind == GOAWAY && behind.get(4..8) == Some(&ENHANCE_YOUR_CALM.to_be_bytes())
+}
+
+impl Budget {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { left: BURST, filled: now }
+    }
+
+    /// `frame` goes to the client. Acknowledgements are not worth what they answer.
+    pub(super) fn sent(&mut self, frame: Frame) {
+        if frame.kind == DATA && frame.length > 0 {
+            self.earn(UPDATES + (frame.length / BYTES) as u64);
+        }
+    }
+
+    /// A frame came: false when there were too many like it.
+    pub(super) fn takes(&mut self, frame: Frame, now: impl FnOnce() -> Instant) -> bool {
+        match (frame.kind, frame.length) {
+            (HEADERS, _) => self.earn(REQUEST),
+            (DATA, 1..) => self.earn(PIECE),
+            _ => {
+                if self.left == 0 {
+                    self.fill(now());
+                }
+                let Some(left) = self.left.checked_sub(1) else { return false };
+                self.left = left;
+            }
+        }
+        true
+    }
+
+    fn earn(&mut self, frames: u64) {
+        self.left = self.left.saturating_add(frames).min(BURST);
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let since: Duration = now.saturating_duration_since(self.filled);
+        self.filled = now;
+        self.earn(u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(A_SECOND) / 1000);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(budget: &mut Budget, kind: u8, length: usize, frames: u64, now: Instant) -> bool {
+        (0..frames).all(|_| budget.takes(Frame { kind, flags: 0, stream: 0, length }, || now))
+    }
+
+    #[test]
+    fn what_asks_for_nothing_ends_and_comes_back_with_time() {
+        let now = Instant::now();
+        let mut budget = Budget::new(now);
+        assert!(spent(&mut budget, 4, 6, BURST, now));
+        assert!(!spent(&mut budget, 8, 4, 1, now));
+        let later = now + Duration::from_secs(1);
+        assert!(spent(&mut budget, 2, 5, A_SECOND, later));
+        assert!(!spent(&mut budget, 0, 0, 1, later), "an empty piece is none");
+    }
+
+    #[test]
+    fn the_library_s_own_word_is_known() {
+        let frame = |kind| Frame { kind, flags: 0, stream: 0, length: 12 };
+        assert!(has_enough(frame(7), b"\0\0\0\x05\0\0\0\x0bcalm"));
+        assert!(!has_enough(frame(7), b"\0\0\0\x0b\0\0\0\0") && !has_enough(frame(7), b"\0\0\0\x05\0\0\0"));
+        assert!(!has_enough(frame(6), b"\0\0\0\x05\0\0\0\x0b"));
+    }
+
+    #[test]
+    fn a_client_at_work_is_never_cut() {
+        let now = Instant::now();
+        let mut budget = Budget::new(now);
+        let sent = |length| Frame { kind: DATA, flags: 0, stream: 1, length };
+        for _ in 0..10_000 {
+            assert!(spent(&mut budget, 1, 20, 1, now) && spent(&mut budget, 8, 4, 20, now), "requests");
+            assert!(spent(&mut budget, 0, 1, 1, now) && spent(&mut budget, 6, 8, 2, now), "a body");
+            budget.sent(sent(16_384));
+            assert!(spent(&mut budget, 8, 4, 250, now), "room for an answer");
+        }
+        // the acknowledgements of a flood earn nothing
+        let acknowledged = (0..100_000).take_while(|_| {
+            budget.sent(Frame { kind: 6, flags: 1, stream: 0, length: 8 });
+            spent(&mut budget, 6, 8, 1, now)
+        });
+        assert!(acknowledged.count() <= BURST as usize);
+    }
+}
