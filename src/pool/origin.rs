@@ -39,6 +39,8 @@ pub struct Origin {
     sockets: Sockets,
     /// It is to get no further request.
     retired: AtomicBool,
+    /// It was told that it closes idle connections too early.
+    told_off: AtomicBool,
 }
 
 impl Origin {
@@ -57,6 +59,7 @@ impl Origin {
             numbers: AtomicU64::new(0),
             sockets: Sockets::default(),
             retired: AtomicBool::new(false),
+            told_off: AtomicBool::new(false),
         }
     }
 
@@ -110,6 +113,16 @@ impl Origin {
     pub fn connection_opened(&self) {
         self.opened.fetch_add(1, Relaxed);
         self.pool_open.fetch_add(1, Relaxed);
+    }
+
+    /// Whether its operator was warned that it closes idle connections before we do.
+    pub fn was_told_off(&self) -> bool {
+        self.told_off.load(Relaxed)
+    }
+
+    /// The operator is to be warned of that: true the first time.
+    pub fn tell_off(&self) -> bool {
+        !self.told_off.swap(true, Relaxed)
     }
 
     /// A number for a connection that may be made.

@@ -22,7 +22,7 @@ use super::dial::{Counted, in_turn};
 use super::request::{
     SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
 };
-use super::{Gateway, reject};
+use super::{Gateway, kept, reject};
 use crate::balance;
 use crate::health::Endpoint;
 use crate::pool::{Ask, Member, Pick, Pool, Protocol, Timeouts};
@@ -202,6 +202,7 @@ impl Gateway {
             attempt.status = Some(status);
         }
         cached(&head.headers, ctx);
+        kept::compare(&head.headers, ctx);
         self.unwanted(session, status, ctx, now)?;
         headers::towards_client(head);
         if streams(&head.headers) || switches {

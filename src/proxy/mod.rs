@@ -9,6 +9,7 @@ mod again;
 pub mod ctx;
 mod dial;
 mod forward;
+mod kept;
 mod pressure;
 mod record;
 pub mod reject;

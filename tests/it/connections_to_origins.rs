@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 
-use crate::rig::{self, Gateway, Origin, keys};
+use crate::rig::{self, Gateway, Origin, keys, on};
 
 fn one(connections: &str) -> (Origin, Gateway) {
     speaking("http1", connections)
@@ -11,12 +11,15 @@ fn one(connections: &str) -> (Origin, Gateway) {
 
 fn speaking(protocol: &str, connections: &str) -> (Origin, Gateway) {
     let a = rig::origin("a");
-    let text = format!(
+    let gateway = rig::gateway(&text(protocol, connections)).process("threads", "1").origins([&a]).start();
+    (a, gateway)
+}
+
+fn text(protocol: &str, connections: &str) -> String {
+    format!(
         "pools: {{ p: {{ protocol: {protocol}, balance: {{ key: \"{{path}}\" }}, health: {{ probe: off }}, \
          connections: {{ {connections} }}, origins: $origins }} }}\n"
-    );
-    let gateway = rig::gateway(&text).process("threads", "1").origins([&a]).start();
-    (a, gateway)
+    )
 }
 
 /// Requests by connection, as the origin saw them.
@@ -106,4 +109,34 @@ fn a_removed_origin_s_connections_are_given_up() {
     ));
     rig::eventually("a is left alone", || (a.counts().open == 0).then_some(()));
     assert_eq!(gateway.get("/x").origin(), "b");
+}
+
+/// The warning names the origin, what it announces and what to set; once, whatever comes after.
+#[test]
+fn an_origin_that_closes_idle_connections_first_is_named_once() {
+    let (a, mut gateway) = one("keepalive_timeout: 5s");
+    let says = |said: &str| rig::answer(200).header("keep-alive", said).into();
+    a.script([
+        on("/long*").then(says("timeout=6, max=100")),
+        on("/short*").then(says("timeout=5")),
+        on("/*").then(says("max=100")),
+    ]);
+    let warnings = |gateway: &Gateway| -> Vec<String> {
+        let output = gateway.output();
+        output.lines().filter(|line| line.contains("(its Keep-Alive)")).map(str::to_owned).collect()
+    };
+    for target in ["/", "/long", "/long/2"] {
+        assert_eq!(gateway.get(target).status, 200);
+    }
+    assert_eq!(warnings(&gateway), [""; 0]);
+    for n in 0..20 {
+        assert_eq!(gateway.get(&format!("/short/{n}")).status, 200);
+    }
+    // a reload keeps what is known of an origin
+    gateway.change(&text("http1", "keepalive_timeout: 7s"));
+    assert_eq!(gateway.get("/short").status, 200);
+    let told = warnings(&gateway);
+    let parts =
+        ["WARN", "pool p: origin a ", "after 5s", "keepalive_timeout is 5s", "connections.keepalive_timeout to 4s"];
+    assert!(told.len() == 1 && parts.iter().all(|part| told[0].contains(part)), "{told:?}");
 }
