@@ -391,3 +391,44 @@ fn h2_an_origin_that_hangs_is_left_within_its_time_and_waited_for_though_its_pro
     let waited = Timestamp::now().duration_since(left);
     assert!(waited >= SignedDuration::from_secs(8), "{waited:?}: probes alone brought it back");
 }
+
+/// What the gateway itself has run out of is no origin's fault: requests and probes that cannot be made count nowhere.
+#[test]
+fn a_process_out_of_descriptors_ejects_nobody() {
+    let all = ["a", "b", "c"].map(rig::origin);
+    let text = "pools: { p: { balance: { key: \"{path}\" }, connections: { keepalive: 0 }, origins: $origins, health: { \
+                probe: { interval: 50ms, timeout: 1s, http: { path: /healthz }, rise: 2, fall: 2 }, \
+                outlier_detection: { failures: 3, min_requests: 3 } } } }\n";
+    let gateway = rig::gateway(text).origins(&all).start();
+    let before = map(gateway.address(), &keys(100));
+    // a refusal ends its connection, and there is no descriptor for another
+    let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();
+    assert!(clients.iter_mut().all(|client| client.get("/before").status == 200));
+    let limit = |soft: &str| {
+        let pid = gateway.pid().to_string();
+        let nofile = format!("--nofile={soft}:");
+        assert!(std::process::Command::new("prlimit").args(["--pid", &pid, &nofile]).status().unwrap().success());
+    };
+    limit("3");
+    // ten times as long as failing probes take to eject an origin
+    for (n, client) in clients.iter_mut().enumerate() {
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(client.get(&format!("/none/{n}")).status, 503);
+    }
+    gateway.logged("/none/49");
+    let refused: Vec<_> = gateway.log().into_iter().filter(|line| line["status"] == 503).collect();
+    assert_eq!(refused.len(), clients.len());
+    for line in &refused {
+        let attempts = line["attempts"].as_array().unwrap();
+        assert!(line["error"] == "local_limit" && attempts.len() == 1, "{line}");
+        assert!(attempts.iter().all(|attempt| attempt["outcome"] == "local_limit"), "{line}");
+    }
+    limit("1000");
+    assert_eq!(map(gateway.address(), &keys(100)), before);
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.sum("moorgate_ejections_total", &[]), 0.0);
+    assert_eq!(metrics.sum("moorgate_probes_total", &[("result", "bad")]), 0.0);
+    for name in ["a", "b", "c"] {
+        assert_eq!(gateway.origin("p", name)["state"], "up");
+    }
+}
