@@ -17,6 +17,7 @@ use crate::resilience::Class;
 use crate::routing;
 use crate::snapshot::{Route, Snapshot, Upstream};
 use crate::template::path;
+use crate::traffic::crumbs;
 use crate::traffic::framing::check_framing;
 use crate::traffic::hop::check_connection;
 use crate::traffic::limits::{Size, check_host};
@@ -39,6 +40,7 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
     }
     let limits = wire.limits();
     if session.is_http2() {
+        crumbs::join(session.req_header_mut());
         // A window that stays shut shows on the stream alone: the connection writes on.
         session.set_write_timeout(Some(limits.send_timeout));
     } else {

@@ -1,6 +1,7 @@
 //! What may this client ask of us, and which headers go on?
 //!
-//! A head that Pingora would refuse for its spelling alone is respelt before ([`respell`]). Checks answer a [`Denial`],
+//! A head that Pingora would refuse for its spelling alone is respelt before ([`respell`]), and cookies that came apart are
+//! put together ([`crumbs`]). Checks answer a [`Denial`],
 //! never a status: what a denial looks like on the wire is the proxy's. In their order:
 //! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), what ends its body
 //! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
@@ -11,6 +12,7 @@
 pub mod cache_status;
 pub mod caller;
 pub mod client;
+pub mod crumbs;
 pub mod framing;
 pub mod headers;
 pub mod hop;

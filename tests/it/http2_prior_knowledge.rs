@@ -20,6 +20,22 @@ fn a_listener_with_h2c_takes_both_protocols() {
     assert!(request.headers.iter().any(|(n, v)| n.eq_ignore_ascii_case("host") && v == "test"), "{request:?}");
 }
 
+/// Browsers send each cookie in a line of its own.
+#[test]
+fn cookies_reach_an_origin_of_http_1_in_one_line() {
+    let a = rig::origin("a");
+    let text = "pools: { p: { balance: { key: \"{cookie:n149}\" }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).listener("h2c: true").origins([&a]).start();
+    let ask = (0..150).fold(Ask::get("/x"), |ask, n| ask.header("cookie", &format!("n{n}={n}")));
+    let answer = rig::h2c(gateway.address(), &[ask]).remove(0).unwrap();
+    assert_eq!(answer.status, 200, "they are not counted as lines");
+    let request = &a.requests()[0];
+    let lines: Vec<_> = request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].1.starts_with("n0=0; n1=1; ") && lines[0].1.ends_with("; n149=149"), "{lines:?}");
+    assert_eq!(gateway.logged("/x")["key"], "149");
+}
+
 /// <https://github.com/cloudflare/pingora/issues/935>: the empty frame at the end became a second chunk end, which the
 /// origin read as the start of the next request.
 #[test]
