@@ -55,6 +55,11 @@ impl Raw {
         self.stream.get_mut().write_all(bytes.as_ref())
     }
 
+    /// For a thread that goes on sending while answers are read.
+    pub(crate) fn sender(&self) -> TcpStream {
+        self.stream.get_ref().try_clone().unwrap()
+    }
+
     /// The next answer to a request with this method.
     pub(crate) fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
         Answer::read(&mut self.stream, method)
