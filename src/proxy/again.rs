@@ -13,11 +13,11 @@ use pingora_core::Result;
 use pingora_core::{Error, ErrorSource, ErrorType};
 use pingora_proxy::Session;
 
-use super::Gateway;
 use super::ctx::{Attempt, Body, Ctx, Running};
 use super::forward::{has_untried, next_untried};
 use super::watchdog::Late;
 use super::wire::Fault;
+use super::{Gateway, reject};
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick};
@@ -137,7 +137,7 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
         tries: ctx.tries,
         since_first: now.saturating_duration_since(first),
         replayable: !session.as_ref().retry_buffer_truncated(),
-        response_started: session.response_written().is_some_and(|head| !head.status.is_informational()),
+        response_started: session.response_written().is_some_and(|head| reject::is_final(head.status)),
         untried_left: has_untried(ctx, now),
         stale_used: ctx.stale_used,
     };

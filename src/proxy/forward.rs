@@ -370,7 +370,7 @@ pub(super) fn request_body(
 pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) {
     // Ours, whatever the origin's was (RFC 9110, section 2.5).
     head.set_version(Version::HTTP_11);
-    if head.status.is_informational() && !reject::switches_protocol(head.status) {
+    if !reject::is_final(head.status) {
         return;
     }
     if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {
@@ -385,6 +385,8 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
         && kind.as_bytes().eq_ignore_ascii_case(b"websocket")
     {
         wire.websocket_begins();
+        // A tunnel owes nothing: its client may be silent for as long as its origin may.
+        session.set_read_timeout(None);
     }
     ctx.settle();
 }

@@ -49,7 +49,7 @@ impl Gateway {
     fn status(&self, session: &Session, ctx: &Ctx) -> u16 {
         let written = session.response_written().map(|head| head.status);
         let gone =
-            matches!(ctx.error, Some(Class::ClientGone)) && written.is_none_or(|status| status.is_informational());
+            matches!(ctx.error, Some(Class::ClientGone)) && written.is_none_or(|status| !reject::is_final(status));
         if gone { reject::client_gone().as_u16() } else { written.unwrap_or_else(reject::client_gone).as_u16() }
     }
 

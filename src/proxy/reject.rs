@@ -93,13 +93,18 @@ pub(super) async fn refuse(session: &mut Session, ctx: &mut Ctx, class: Class) -
     answer(session, class, ctx.id.as_str(), false).await.map(|_| ())
 }
 
+/// Is this the last header of an answer? A 101 is: what follows it is another protocol's.
+pub fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || switches_protocol(status)
+}
+
 /// The last failure stands: our answer goes out if none began, else the answer is seen to be cut.
 pub(super) async fn fail(session: &mut Session, ctx: &mut Ctx, error: &Error) -> FailToProxy {
     // What the connection found wrong with its client has the last word.
     let fault = ctx.wire.as_ref().and_then(|wire| wire.fault());
     let class = fault.map(Fault::class).or(ctx.error).unwrap_or_else(|| classify(error, Stage::Connecting));
     ctx.error = Some(class);
-    let begun = session.response_written().is_some_and(|head| !head.status.is_informational());
+    let begun = session.response_written().is_some_and(|head| is_final(head.status));
     let mut error_code = 0;
     if begun {
         cut(session, ctx);

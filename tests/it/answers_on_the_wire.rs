@@ -269,6 +269,43 @@ fn an_origin_of_http_1_0_is_answered_for_in_1_1() {
     }
 }
 
+/// Most WebSockets are for what the origin has to say: a client may be silent for as long as the origin may (`stream`).
+#[test]
+fn a_tunnel_lives_on_while_its_client_is_silent_and_its_end_has_no_words() {
+    let a = rig::origin("a");
+    let text = "client_limits: { body_timeout: 100ms }\npools: { p: { balance: { key: \"{path}\" }, origins: $origins, \
+                timeouts: { read: 2s, stream: 3s } } }\n";
+    let gateway = rig::gateway(text).origins([&a]).start();
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
+    let begun = |target: &str| on(target).then(Step::Send(switch.clone()));
+    a.script([
+        begun("/echo").then(Step::Echo),
+        begun("/cut").hold("cut").then(Step::End(Close::Rst)),
+        begun("/silent").then(Step::Hang),
+    ]);
+    let open = |target: &str| {
+        let mut tunnel = rig::raw(gateway.address());
+        tunnel.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"));
+        assert_eq!(tunnel.answer().status, 101);
+        tunnel
+    };
+    let (mut echo, mut cut, mut silent) = (open("/echo"), open("/cut"), open("/silent"));
+    for _ in 0..2 {
+        // ten times `body_timeout`, and less than `stream`
+        std::thread::sleep(Duration::from_secs(1));
+        echo.send("hello");
+        assert_eq!(echo.bytes(5), b"hello");
+    }
+    a.release("cut");
+    assert_eq!(cut.rest(), b"", "an origin that cuts it");
+    assert_eq!(silent.rest(), b"", "an origin that says nothing");
+    assert_eq!(
+        (&gateway.logged("/cut")["status"], &gateway.logged("/cut")["error"]),
+        (&101.into(), &"closed_early".into())
+    );
+    assert_eq!(gateway.logged("/silent")["status"], 101);
+}
+
 /// <https://github.com/cloudflare/pingora/issues/946>: a 101 that was read before the empty body of its request was dealt
 /// with took the tunnel down at once.
 #[test]
