@@ -32,9 +32,7 @@ use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::{self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, reload, watch};
 use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
-use crate::proxy::wire::Limits;
 use crate::proxy::{Gateway, unheard};
-use crate::snapshot::ClientLimits;
 
 /// What the parts of a serving process have in common.
 struct Common {
@@ -210,7 +208,7 @@ impl Start {
         Hooks {
             beside: Box::pin(proxy.watchdog().run()),
             proxy,
-            limits: Box::new(move || client_limits(limits.load().client_limits())),
+            limits: Box::new(move || Arc::clone(limits.load().client_limits())),
             unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),
             trust: Box::new(move |ip| callers.load().callers().trust(ip)),
             rejected: Box::new(move |reason| metrics.connection_rejected(reason)),
@@ -373,20 +371,5 @@ impl Opened {
         shared.extend(admin.share()?);
         let kept = takeover.map(|takeover| takeover.kept(&bound, &admin)).unwrap_or_default();
         Ok(Self { bound, admin, shared, before, kept })
-    }
-}
-
-fn client_limits(limits: &ClientLimits) -> Limits {
-    Limits {
-        header_timeout: limits.header_timeout,
-        header_bytes: limits.header_bytes,
-        headers: limits.headers,
-        uri_bytes: limits.uri_bytes,
-        keepalive: limits.keepalive,
-        keepalive_requests: limits.keepalive_requests,
-        max_age: limits.max_age,
-        body_timeout: limits.body_timeout,
-        send_timeout: limits.send_timeout,
-        connections_per_client: limits.connections_per_client,
     }
 }

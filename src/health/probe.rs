@@ -1,23 +1,25 @@
 //! What does one probe of one origin come to? By Pingora's engines, within one time for all of it.
 //!
 //! TCP probes are [`TcpHealthCheck`]. Its HTTP sibling asks every origin for one Host, cannot bound or read a body and
-//! loads the system's certificates anew for each pool, so HTTP probes are a check of our own over one shared connector.
+//! loads the system's certificates anew for each pool, so HTTP probes are a check of our own. A connector of Pingora's holds
+//! those certificates as well, some 2 MiB that plain HTTP has no use for: there is one once something is probed over TCP.
 //! Every probe opens a connection of its own: one that is reused would say nothing about new ones. What our own side
 //! runs out of is no result.
 
 use std::error::Error as StdError;
 use std::io;
 use std::os::unix::net::SocketAddr as UnixAddr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::errno::Errno;
-use pingora_core::connectors::TransportConnector;
 use pingora_core::connectors::http::v2::{H2HandshakeSettings, handshake};
 use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::http::v1::client::HttpSession as Http1Session;
+use pingora_core::protocols::l4::ext::{connect, connect_uds};
 use pingora_core::protocols::l4::socket::SocketAddr;
-use pingora_core::upstreams::peer::BasicPeer;
+use pingora_core::protocols::l4::stream::Stream;
 use pingora_core::{Error, ErrorType, OrErr, Result};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
@@ -51,9 +53,9 @@ pub struct HttpProbe {
 }
 
 /// What all probes of a process share.
+#[derive(Default)]
 pub struct Engines {
-    tcp: TcpHealthCheck,
-    transport: TransportConnector,
+    tcp: OnceLock<TcpHealthCheck>,
 }
 
 impl HttpProbe {
@@ -106,19 +108,21 @@ impl HttpProbe {
 }
 
 impl Engines {
-    /// Loads the system's certificates, which takes some 50 ms: once a process.
-    #[allow(clippy::new_without_default, reason = "too costly for a default")]
+    /// Nothing is opened or loaded yet.
     pub fn new() -> Self {
-        let mut tcp = TcpHealthCheck::default();
-        // The time of a probe is one for all of it.
-        tcp.peer_template.options.connection_timeout = None;
-        Self { tcp, transport: TransportConnector::new(None) }
+        Self::default()
     }
 
     /// Connects, and no more. `None`: a failure of our own.
     pub async fn connect(&self, endpoint: &Endpoint, within: Duration) -> Option<Grade> {
         let backend = backend(endpoint, String::new())?;
-        match tokio::time::timeout(within, self.tcp.check(&backend)).await {
+        let tcp = self.tcp.get_or_init(|| {
+            let mut tcp = TcpHealthCheck::default();
+            // The time of a probe is one for all of it.
+            tcp.peer_template.options.connection_timeout = None;
+            tcp
+        });
+        match tokio::time::timeout(within, tcp.check(&backend)).await {
             Ok(result) => grade(result),
             Err(_) => Some(Grade::Bad(Fault::ConnectTimeout)),
         }
@@ -128,14 +132,13 @@ impl Engines {
     pub async fn ask(&self, probe: &HttpProbe, endpoint: &Endpoint, name: &str, within: Duration) -> Option<Grade> {
         let backend = backend(endpoint, probe.host_of(name, endpoint))?;
         let deadline = Instant::now() + within;
-        grade(Asking { probe, transport: &self.transport, deadline }.check(&backend).await)
+        grade(Asking { probe, deadline }.check(&backend).await)
     }
 }
 
 /// One question over HTTP.
 struct Asking<'a> {
     probe: &'a HttpProbe,
-    transport: &'a TransportConnector,
     deadline: Instant,
 }
 
@@ -161,9 +164,7 @@ impl HealthCheck for Asking<'_> {
 
 impl Asking<'_> {
     async fn open(&self, target: &Backend) -> Result<HttpSession> {
-        let mut peer = BasicPeer::new("0.0.0.0:0");
-        peer._address = target.addr.clone();
-        let stream = self.transport.new_stream(&peer).await?;
+        let stream = Box::new(connected(&target.addr).await?);
         if !self.probe.h2c {
             return Ok(HttpSession::H1(Http1Session::new(stream)));
         }
@@ -196,6 +197,18 @@ impl Asking<'_> {
         }
         if found { Ok(()) } else { Error::err(BODY_LACKS) }
     }
+}
+
+async fn connected(address: &SocketAddr) -> Result<Stream> {
+    let mut stream: Stream = match address {
+        SocketAddr::Inet(address) => connect(address, None).await?.into(),
+        SocketAddr::Unix(address) => {
+            let path = address.as_pathname().ok_or_else(|| Error::new(ErrorType::InternalError))?;
+            connect_uds(path).await?.into()
+        }
+    };
+    stream.set_nodelay()?;
+    Ok(stream)
 }
 
 async fn final_status(session: &mut HttpSession) -> Result<u16> {

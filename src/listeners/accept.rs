@@ -18,7 +18,7 @@ use super::connections::{Connections, Held, OpenDoor};
 use super::doors::{Doors, Theirs};
 use super::drain::Drain;
 use super::newcomers;
-use super::shard::{Accepted, Shard};
+use super::shard::{Accepted, Shard, Who};
 use crate::config::client::ProxyProtocol;
 use crate::observe::{ListenerMeters, Metrics};
 use crate::proxy::wire::Home;
@@ -134,9 +134,9 @@ impl Door {
             return;
         };
         let Some(shard) = self.shards.iter().min_by_key(|shard| shard.load()) else { return };
-        let held = Held::new(place, self.meters.connection(), shard.counter());
+        let held = Box::new(Held::new(place, self.meters.connection(), shard.counter()));
         let (home, h2c, proxy_protocol) = (self.home.clone(), self.h2c, self.proxy_protocol);
-        shard.send(Accepted { socket, peer, home, h2c, proxy_protocol, held });
+        shard.send(Accepted { socket, who: Who { peer, home, h2c, proxy_protocol }, held });
     }
 }
 

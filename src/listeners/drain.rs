@@ -61,9 +61,10 @@ impl Drain {
         self.over.send_replace(true);
     }
 
-    /// Turns true when no connection may begin a request any more.
-    pub(super) fn watch_end(&self) -> watch::Receiver<bool> {
-        self.over.subscribe()
+    /// Waits until no connection may begin a request any more.
+    pub(super) async fn over(&self) {
+        // the sender lives as long as this does
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Tells those that would go on without end that this is it: WebSockets get a Close of code 1001. Returns when their
@@ -93,10 +94,4 @@ impl Drain {
     pub(super) fn flag(&self) -> Arc<AtomicBool> {
         self.flag.clone()
     }
-}
-
-/// Waits until a switch is on.
-pub(super) async fn on(switch: &mut watch::Receiver<bool>) {
-    // the sender lives as long as the process does
-    let _ = switch.wait_for(|on| *on).await;
 }

@@ -9,11 +9,12 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
-use pingora::protocols::Stream;
+use pingora::apps::{HttpPersistentSettings, HttpServerApp, ReusedHttpStream, ServerApp};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::{HttpProxy, ProxyHttp};
 use tokio::io::Interest;
@@ -23,11 +24,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
 use super::connections::Held;
-use super::drain::{self, Drain};
+use super::drain::Drain;
 use super::pipelined;
 use super::preface::{self, Spoken};
 use super::proxy_protocol::{self, Asked, Begun, Refusal};
-use super::shard::Accepted;
+use super::shard::{Accepted, Who};
 use crate::config::client::ProxyProtocol;
 use crate::proxy::wire::{Fault, Limits, Unheard, Wire};
 
@@ -52,42 +53,77 @@ const FLOOD: &str = "h2_flood";
 /// What a shard serves its connections with.
 pub(super) struct Desk<P> {
     pub(super) proxy: Arc<HttpProxy<P>>,
-    pub(super) limits: Box<dyn Fn() -> Limits + Send + Sync>,
+    pub(super) limits: Box<dyn Fn() -> Arc<Limits> + Send + Sync>,
     pub(super) unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
     pub(super) trust: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     pub(super) rejected: Box<dyn Fn(&'static str) + Send + Sync>,
     pub(super) drain: Drain,
+    /// Its switch, as Pingora wants it.
+    pub(super) leaving: watch::Receiver<bool>,
 }
 
-/// Serves one connection to its end.
-pub(super) async fn serve<P>(desk: Arc<Desk<P>>, accepted: Accepted)
+/// A connection of which it is known whose it is, and what it speaks.
+struct Met {
+    wire: Arc<Wire>,
+    spoken: Spoken,
+    connection: Box<Connection>,
+}
+
+/// Serves one connection to its end. What few connections need, or none for long, is boxed here and below: each of them
+/// holds this future for as long as it is open.
+pub(super) async fn serve<P>(desk: Arc<Desk<P>>, accepted: Box<Accepted>)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    let Accepted { socket, peer, home, h2c, proxy_protocol, mut held } = accepted;
+    let Accepted { socket, who, mut held } = unboxed(accepted);
     // a socket that is not to be had is one whose client left
     let Ok(socket) = ours(socket) else { return };
     let socket = Arc::new(socket);
-    let limits = (desk.limits)();
-    match begun(&desk, &socket, (peer, proxy_protocol), limits).await {
-        Ok(Begun::By { caller, .. }) if !may_stay(&desk, &mut held, caller.ip(), limits) => {
-            (desk.rejected)("connections_per_client");
-            linger(&socket, false).await;
+    if let Some(Met { wire, spoken, connection }) = meet(&desk, &socket, &mut held, who).await {
+        match spoken {
+            Spoken::Nothing => {}
+            Spoken::Http1 => http1(&desk, connection, &wire).await,
+            Spoken::Http2 => Box::pin(http2(&desk, connection, &wire)).await,
         }
-        Ok(Begun::By { caller, ahead }) => {
-            let wire = Wire::new(peer, caller, home, limits);
-            talk(&desk, &socket, &wire, (h2c, ahead)).await;
+        if wire.is_silent() {
+            (desk.rejected)(SILENT);
         }
-        Ok(Begun::Silent) => (desk.rejected)(SILENT),
-        Err(refusal) => {
-            (desk.rejected)(refusal.word());
-            linger(&socket, false).await;
-        }
+        close(&socket, &wire).await;
     }
     // whoever waits for the last connection finds it closed
     drop(socket);
     drop(held);
+}
+
+/// The box itself is not held on to.
+#[expect(clippy::boxed_local, reason = "it is there to be given back")]
+fn unboxed<T>(boxed: Box<T>) -> T {
+    *boxed
+}
+
+/// Learns whose connection it is, and what is spoken; `None`: it was turned away.
+async fn meet<P>(desk: &Desk<P>, socket: &Arc<TcpStream>, held: &mut Held, who: Who) -> Option<Met> {
+    let Who { peer, home, h2c, proxy_protocol } = who;
+    match begun(desk, socket, (peer, proxy_protocol)).await {
+        Ok(Begun::By { caller, .. }) if !may_stay(desk, held, caller.ip()) => {
+            (desk.rejected)("connections_per_client");
+            linger(socket, false).await;
+        }
+        Ok(Begun::By { caller, ahead }) => {
+            let wire = Wire::new(peer, caller, home, (desk.limits)());
+            let (spoken, ahead) =
+                if h2c { Box::pin(preface::read(socket, ahead, wire.limits())).await } else { (Spoken::Http1, ahead) };
+            let connection = Box::new(Connection::new(socket.clone(), wire.clone(), ahead));
+            return Some(Met { wire, spoken, connection });
+        }
+        Ok(Begun::Silent) => (desk.rejected)(SILENT),
+        Err(refusal) => {
+            (desk.rejected)(refusal.word());
+            linger(socket, false).await;
+        }
+    }
+    None
 }
 
 /// Who made the connection, and what was read to learn it.
@@ -95,37 +131,17 @@ async fn begun<P>(
     desk: &Desk<P>,
     socket: &TcpStream,
     (peer, wanted): (SocketAddr, ProxyProtocol),
-    limits: Limits,
 ) -> Result<Begun, Refusal> {
     if wanted == ProxyProtocol::Off {
         return Ok(Begun::By { caller: peer, ahead: Vec::new() });
     }
     let asked = Asked { peer, trusted: (desk.trust)(peer.ip()), wanted };
-    proxy_protocol::read(socket, asked, limits).await
+    Box::pin(proxy_protocol::read(socket, asked, *(desk.limits)())).await
 }
 
 /// A client may have so many connections; a proxy has those of all its clients.
-fn may_stay<P>(desk: &Desk<P>, held: &mut Held, caller: IpAddr, limits: Limits) -> bool {
-    limits.connections_per_client.is_none_or(|most| (desk.trust)(caller) || held.is_of(caller, most))
-}
-
-/// Serves what it says, `ahead` first.
-async fn talk<P>(desk: &Desk<P>, socket: &Arc<TcpStream>, wire: &Arc<Wire>, (h2c, ahead): (bool, Vec<u8>))
-where
-    P: ProxyHttp + Send + Sync + 'static,
-    P::CTX: Send + Sync,
-{
-    let (spoken, ahead) = if h2c { preface::read(socket, ahead, wire.limits()).await } else { (Spoken::Http1, ahead) };
-    let connection = Connection::new(socket.clone(), wire.clone(), ahead);
-    match spoken {
-        Spoken::Nothing => {}
-        Spoken::Http1 => http1(desk, connection, wire).await,
-        Spoken::Http2 => http2(desk, connection, wire).await,
-    }
-    if wire.is_silent() {
-        (desk.rejected)(SILENT);
-    }
-    close(socket, wire).await;
+fn may_stay<P>(desk: &Desk<P>, held: &mut Held, caller: IpAddr) -> bool {
+    (desk.limits)().connections_per_client.is_none_or(|most| (desk.trust)(caller) || held.is_of(caller, most))
 }
 
 fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -135,56 +151,77 @@ fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-async fn http1<P>(desk: &Desk<P>, connection: Connection, wire: &Arc<Wire>)
+async fn http1<P>(desk: &Desk<P>, mut connection: Box<Connection>, wire: &Wire)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    let (shutdown, mut over) = (desk.drain.watch(), desk.drain.watch_end());
-    let mut stream: Stream = Box::new(connection);
+    // one wait for all of them: to begin one anew for each request costs more than the rest of this loop
+    let mut over = Over { waits: pin!(desk.drain.over()), is_so: false };
     let mut kept: Option<HttpPersistentSettings> = None;
     loop {
         if wire.is_settled() {
-            let Some(parked) = park(stream, (desk.limits)().keepalive, &mut over).await else { return };
-            stream = parked;
+            // nothing of a next request is among it, and all else is set anew
+            drop(kept);
+            if !park(&mut connection, (desk.limits)().keepalive, &mut over).await {
+                return;
+            }
+            kept = None;
         }
         wire.begin_turn((desk.limits)());
-        let ended = tokio::select! {
-            ended = desk.proxy.process_new_http(session(stream, kept.take()), &shutdown) => ended,
-            () = too_late(&mut over, wire) => return,
-        };
+        let mut serving = desk.proxy.process_new_http(session(connection, kept), &desk.leaving);
+        let ended = poll_fn(|cx| match over.poll(cx) && !wire.is_heard() {
+            true => Poll::Ready(None),
+            false => serving.as_mut().poll(cx).map(Some),
+        });
+        let Some(ended) = ended.await else { return };
+        drop(serving);
         wire.unheard(|unheard| (desk.unheard)(&unheard));
-        let Some(reusable) = ended else { return };
-        (stream, kept) = reusable.consume();
-        if !wire.is_settled() && !kept.as_ref().is_some_and(pipelined::holds_a_request) {
+        let Some((next, rest)) = ended.and_then(reusable) else { return };
+        if !wire.is_settled() && !rest.as_ref().is_some_and(pipelined::holds_a_request) {
             wire.settle();
         }
+        (connection, kept) = (next, rest);
     }
 }
 
-/// Holds the connection until its next request begins; `None` when it does not.
-async fn park(stream: Stream, idle: Duration, over: &mut watch::Receiver<bool>) -> Option<Stream> {
-    let mut connection = stream.into_any().downcast::<Connection>().ok()?;
-    connection.slim();
-    let due = Instant::now() + idle;
-    let woken = connection.holds_bytes()
-        || tokio::select! {
-            woken = poll_fn(|cx| connection.poll_wake(cx, due)) => woken,
-            () = drain::on(over) => false,
-        };
-    if woken { Some(connection) } else { None }
+/// May no request begin any more?
+struct Over<'a, F> {
+    waits: Pin<&'a mut F>,
+    is_so: bool,
 }
 
-/// Waits until no request may begin any more; for ever if this one has.
-async fn too_late(over: &mut watch::Receiver<bool>, wire: &Wire) {
-    drain::on(over).await;
-    if wire.is_heard() {
-        std::future::pending::<()>().await;
+impl<F: Future<Output = ()>> Over<'_, F> {
+    /// Wakes the task when it becomes so.
+    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        self.is_so = self.is_so || self.waits.as_mut().poll(cx).is_ready();
+        self.is_so
     }
 }
 
-fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSession {
-    let mut session = ServerSession::new_http1(stream);
+/// The connection back from Pingora, and what it keeps of it.
+fn reusable(ended: ReusedHttpStream) -> Option<(Box<Connection>, Option<HttpPersistentSettings>)> {
+    let (stream, kept) = ended.consume();
+    Some((stream.into_any().downcast().ok()?, kept))
+}
+
+/// Holds the connection until its next request begins; false when it does not.
+fn park<F: Future<Output = ()>>(
+    connection: &mut Connection,
+    idle: Duration,
+    over: &mut Over<'_, F>,
+) -> impl Future<Output = bool> {
+    let since = Instant::now();
+    poll_fn(move |cx| {
+        if connection.holds_bytes() {
+            return Poll::Ready(true);
+        }
+        if over.poll(cx) { Poll::Ready(false) } else { connection.poll_wake(cx, since, idle) }
+    })
+}
+
+fn session(connection: Box<Connection>, kept: Option<HttpPersistentSettings>) -> ServerSession {
+    let mut session = ServerSession::new_http1(connection);
     if let Some(kept) = kept {
         kept.apply_to_session(&mut session);
     }
@@ -195,7 +232,7 @@ fn session(stream: Stream, kept: Option<HttpPersistentSettings>) -> ServerSessio
     session
 }
 
-async fn http2<P>(desk: &Desk<P>, mut connection: Connection, wire: &Arc<Wire>)
+async fn http2<P>(desk: &Desk<P>, mut connection: Box<Connection>, wire: &Wire)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
@@ -204,7 +241,7 @@ where
     let goodbye = watch::Sender::new(false);
     let watch = goodbye.subscribe();
     tokio::select! {
-        _ = desk.proxy.process_new(Box::new(connection), &watch) => {}
+        _ = desk.proxy.process_new(connection, &watch) => {}
         () = until_over(desk, &goodbye, wire) => {}
     }
     wire.each_refused(|refused| (desk.unheard)(&refused));
@@ -219,7 +256,7 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
     let mut left_since = None;
     loop {
         let limits = (desk.limits)();
-        wire.set_limits(limits);
+        wire.set_limits(Arc::clone(&limits));
         tokio::select! {
             () = sleep((limits.keepalive / 4).clamp(LOOK_OFTEN, LOOK)) => {}
             () = desk.drain.begun(), if left_since.is_none() => {}
@@ -254,7 +291,7 @@ async fn linger(socket: &TcpStream, in_the_middle: bool) {
     if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
         return;
     }
-    let _ = timeout(LINGER, read_on(socket, in_the_middle)).await;
+    let _ = Box::pin(timeout(LINGER, read_on(socket, in_the_middle))).await;
 }
 
 /// Reads what the client still sends. One that was answered in full has sent it all, mostly, and is not waited for.
@@ -277,5 +314,22 @@ async fn read_on(socket: &TcpStream, in_the_middle: bool) {
             }
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Echo;
+    use super::*;
+
+    fn size_of_future<A, B, F>(_of: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn ten_thousand_that_idle_take_a_few_megabytes() {
+        let (task, stream, wire) = (size_of_future(serve::<Echo>), size_of::<Connection>(), size_of::<Wire>());
+        assert!(task <= 512, "the task of a connection has {task} bytes: box what is not needed while it idles");
+        assert!(stream + wire <= 576, "a connection has {stream} bytes, and its wire {wire}");
     }
 }

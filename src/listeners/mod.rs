@@ -119,10 +119,10 @@ mod tests {
     const SOON: Duration = Duration::from_secs(10);
 
     /// Answers with what it saw: method, target and bytes of body.
-    struct Echo;
+    pub(super) struct Echo;
 
     #[derive(Default)]
-    struct Ctx(Option<Serving>);
+    pub(super) struct Ctx(Option<Serving>);
 
     #[async_trait]
     impl ProxyHttp for Echo {
@@ -202,7 +202,7 @@ mod tests {
             let (seen, rejected) = (unheard.clone(), metrics.clone());
             let hooks = Hooks {
                 proxy: Echo,
-                limits: Box::new(move || limits),
+                limits: Box::new(move || Arc::new(limits)),
                 unheard: Box::new(move |unheard| seen.lock().push((unheard.fault, unheard.head.to_vec()))),
                 trust: Box::new(|_| true),
                 rejected: Box::new(move |reason| rejected.connection_rejected(reason)),
@@ -297,6 +297,18 @@ mod tests {
         }
         drop(client);
         gate.all_closed().await;
+    }
+
+    #[tokio::test]
+    async fn who_idled_on_before_a_request_or_between_two_is_served_like_any() {
+        let gate = Gate::new(Limits { keepalive_requests: 100, ..limits() });
+        let mut client = gate.connect().await;
+        for target in ["/a", "/b"] {
+            tokio::time::sleep(2 * connection::BRIEF).await;
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+            client.until("\n\r\n").await;
+            assert_eq!(client.until("\n").await, format!("GET {target} 0\n"));
+        }
     }
 
     #[tokio::test]

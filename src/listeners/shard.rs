@@ -41,7 +41,7 @@ pub struct Hooks<P> {
     /// Pingora's hooks.
     pub proxy: P,
     /// The client limits of the current snapshot.
-    pub limits: Box<dyn Fn() -> Limits + Send + Sync>,
+    pub limits: Box<dyn Fn() -> Arc<Limits> + Send + Sync>,
     /// Records a request that ended before any hook saw it.
     pub unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
     /// Whether the word of this address about the client counts, in the current snapshot.
@@ -55,7 +55,7 @@ pub struct Hooks<P> {
 /// One shard, as the doors see it.
 #[derive(Debug)]
 pub(super) struct Shard {
-    work: mpsc::UnboundedSender<Accepted>,
+    work: mpsc::UnboundedSender<Box<Accepted>>,
     load: Arc<AtomicUsize>,
 }
 
@@ -63,11 +63,17 @@ pub(super) struct Shard {
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) socket: TcpStream,
+    pub(super) who: Who,
+    pub(super) held: Box<Held>,
+}
+
+/// Where a connection comes from, and what may be spoken on it.
+#[derive(Debug)]
+pub(super) struct Who {
     pub(super) peer: SocketAddr,
     pub(super) home: Arc<Home>,
     pub(super) h2c: bool,
     pub(super) proxy_protocol: ProxyProtocol,
-    pub(super) held: Held,
 }
 
 impl Shard {
@@ -112,7 +118,7 @@ impl Shard {
     /// Hands a connection over.
     pub(super) fn send(&self, accepted: Accepted) {
         // a shard ends only with the process: then the connection just closes
-        let _ = self.work.send(accepted);
+        let _ = self.work.send(Box::new(accepted));
     }
 }
 
@@ -155,10 +161,11 @@ where
     h2.data_frame_budget(SMALL_FRAMES);
     proxy.h2_options = Some(h2);
     proxy.handle_init_modules();
-    (Desk { proxy: Arc::new(proxy), limits, unheard, trust, rejected, drain }, beside)
+    let leaving = drain.watch();
+    (Desk { proxy: Arc::new(proxy), limits, unheard, trust, rejected, drain, leaving }, beside)
 }
 
-async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Accepted>)
+async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Box<Accepted>>)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,

@@ -6,7 +6,7 @@ use crate::config::process;
 use crate::config::units::Off;
 
 /// What a client may cost us.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientLimits {
     /// From the first byte of a request to the end of its header.
     pub header_timeout: Duration,

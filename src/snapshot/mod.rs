@@ -41,7 +41,7 @@ pub struct Snapshot {
     text: String,
     digest: String,
     version: u64,
-    client_limits: ClientLimits,
+    client_limits: Arc<ClientLimits>,
     request_limits: Limits,
     callers: Callers,
     table: Table,
@@ -108,7 +108,7 @@ impl Snapshot {
             text: String::new(),
             digest: String::new(),
             version: previous.map_or(1, |previous| previous.version + 1),
-            client_limits: ClientLimits::compile(&config.client_limits),
+            client_limits: Arc::new(ClientLimits::compile(&config.client_limits)),
             request_limits: Limits::compile(&config.client_limits),
             callers: Callers::compile(&config.trusted_proxies, &config.client_address),
             table,
@@ -215,7 +215,7 @@ impl Snapshot {
     }
 
     /// What a client may cost us.
-    pub fn client_limits(&self) -> &ClientLimits {
+    pub fn client_limits(&self) -> &Arc<ClientLimits> {
         &self.client_limits
     }
 

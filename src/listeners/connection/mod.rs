@@ -13,15 +13,15 @@ use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BufMut;
-use pingora::protocols::SocketDigest;
-use pingora::protocols::raw_connect::ProxyDigest;
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use self::asked::Digests;
 use super::alarm::Alarm;
 use super::http2::{Http2, Refusal};
 use super::outbox::Outbox;
@@ -30,12 +30,15 @@ use crate::proxy::reject::canned_headers;
 use crate::proxy::wire::{Fault, Frames, GOING_AWAY, Wire};
 use crate::traffic::respell::may_be_odd;
 
+/// How long a connection keeps what its next request needs: one that follows soon finds it all in place.
+pub(super) const BRIEF: Duration = Duration::from_millis(500);
+
 /// A client's socket as Pingora sees it.
 pub(crate) struct Connection {
     socket: Arc<TcpStream>,
     wire: Arc<Wire>,
-    socket_digest: Arc<SocketDigest>,
-    proxy_digest: Arc<ProxyDigest>,
+    /// None while it idles.
+    digests: Option<Digests>,
     /// Bytes read before it was known which protocol they are, or a head that was kept back.
     ahead: Vec<u8>,
     /// The start of a head that may have to be respelt, until it is whole.
@@ -60,15 +63,11 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// `socket`, of which `ahead` has been read already.
     pub(crate) fn new(socket: Arc<TcpStream>, wire: Arc<Wire>, ahead: Vec<u8>) -> Self {
-        // the digest is made for CONNECT proxies; all we want of it is that it carries the wire
-        let header = http::Response::new(()).into_parts().0.into();
-        let proxy_digest = Arc::new(ProxyDigest::new(Box::new(header), Some(Box::new(wire.clone()))));
-        let socket_digest = Arc::new(SocketDigest::from_raw_fd(socket.as_raw_fd()));
+        let digests = Some(Digests::new(&socket, &wire));
         Self {
             socket,
             wire,
-            socket_digest,
-            proxy_digest,
+            digests,
             ahead,
             kept: Vec::new(),
             respelt: false,
@@ -93,19 +92,23 @@ impl Connection {
         !self.ahead.is_empty()
     }
 
-    /// Ready once there is something to read, or the end; false when `due` came first.
-    pub(crate) fn poll_wake(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<bool> {
-        match self.socket.poll_read_ready(cx) {
-            Poll::Ready(readable) => {
-                self.reading.clear();
-                Poll::Ready(readable.is_ok())
-            }
-            Poll::Pending => self.reading.poll(cx, due).map(|()| false),
+    /// Ready once there is something to read, or the end; false when none came for `idle`. One that idles on gives
+    /// back all memory it needs not hold.
+    pub(crate) fn poll_wake(&mut self, cx: &mut Context<'_>, since: Instant, idle: Duration) -> Poll<bool> {
+        if let Poll::Ready(readable) = self.socket.poll_read_ready(cx) {
+            self.reading.clear();
+            self.digests.get_or_insert_with(|| Digests::new(&self.socket, &self.wire));
+            return Poll::Ready(readable.is_ok());
         }
+        if self.digests.is_some() && idle > BRIEF {
+            ready!(self.reading.poll(cx, since + BRIEF));
+            self.slim();
+        }
+        self.reading.poll(cx, since + idle).map(|()| false)
     }
 
-    /// Gives back all memory a parked connection needs not hold.
-    pub(crate) fn slim(&mut self) {
+    fn slim(&mut self) {
+        self.digests = None;
         self.outbox = Outbox::default();
         self.writing = Alarm::default();
         self.wire.forget_head();

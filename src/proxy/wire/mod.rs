@@ -206,7 +206,7 @@ impl Wire {
 /// The connection's side.
 impl Wire {
     /// A connection from `peer`, just accepted, that `caller` made.
-    pub fn new(peer: SocketAddr, caller: SocketAddr, home: Arc<Home>, limits: Limits) -> Arc<Self> {
+    pub fn new(peer: SocketAddr, caller: SocketAddr, home: Arc<Home>, limits: impl Into<Arc<Limits>>) -> Arc<Self> {
         Arc::new(Self {
             peer,
             caller,
@@ -236,7 +236,7 @@ impl Wire {
     }
 
     /// The next request may begin. Bytes of it that came along with the last one count as its first.
-    pub fn begin_turn(&self, limits: Limits) {
+    pub fn begin_turn(&self, limits: impl Into<Arc<Limits>>) {
         self.heard.store(false, Relaxed);
         self.body_wanted.store(false, Relaxed);
         self.body_awaited.store(false, Relaxed);
@@ -285,7 +285,7 @@ impl Wire {
     }
 
     /// Other limits hold from now on (HTTP/2, which has no turns).
-    pub fn set_limits(&self, limits: Limits) {
+    pub fn set_limits(&self, limits: Arc<Limits>) {
         self.turn.lock().set_limits(limits);
     }
 
@@ -343,7 +343,7 @@ impl Wire {
 
     /// The limits in force.
     pub fn limits(&self) -> Limits {
-        self.turn.lock().limits()
+        *self.turn.lock().limits()
     }
 
     /// When the current header must be complete: `None` while nothing of it came.

@@ -4,6 +4,8 @@
 //! Always: `received` is the request's own bytes or nothing; bytes whose owner is not known are never guessed at. A body
 //! is followed to its end, so that what comes behind it is known for the next request's.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::body::{Body, End, Malformed};
@@ -16,7 +18,7 @@ const START: usize = 256;
 /// The request under way.
 #[derive(Debug)]
 pub(super) struct Turn {
-    limits: Limits,
+    limits: Arc<Limits>,
     /// Every byte of the request but its body, and of what came along behind it, while `known`.
     head: Vec<u8>,
     known: bool,
@@ -35,9 +37,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: impl Into<Arc<Limits>>) -> Self {
         Self {
-            limits,
+            limits: limits.into(),
             head: Vec::new(),
             known: true,
             seen: 0,
@@ -52,7 +54,7 @@ impl Turn {
     }
 
     /// The next request may begin; `settled`: nothing of it came yet.
-    pub(super) fn begin(&mut self, limits: Limits, settled: bool) {
+    pub(super) fn begin(&mut self, limits: impl Into<Arc<Limits>>, settled: bool) {
         let whole = self.body.take().is_none_or(|body| body.is_done());
         let used = self.used.take().filter(|used| self.known && whole && *used <= self.head.len());
         self.known = settled || used.is_some();
@@ -60,7 +62,7 @@ impl Turn {
             Some(used) if !settled => drop(self.head.drain(..used)),
             _ => self.head.clear(),
         }
-        self.limits = limits;
+        self.limits = limits.into();
         self.seen = self.head.len();
         self.began = (!self.head.is_empty()).then(Instant::now);
         self.fresh = settled;
@@ -157,11 +159,11 @@ impl Turn {
         self.limits.header_bytes.saturating_sub(self.seen)
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        self.limits
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
-    pub(super) fn set_limits(&mut self, limits: Limits) {
+    pub(super) fn set_limits(&mut self, limits: Arc<Limits>) {
         self.limits = limits;
     }
 
