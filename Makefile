@@ -4,6 +4,8 @@
 PROFILE ?= ci
 CARGO ?= cargo
 NEXTEST := $(shell command -v cargo-nextest)
+# A wire test waits for most of its time: half as many again as there are cores run at once.
+TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
 .PHONY: demo test soak-upgrades lint bench smoke bench-versus bench-incidents sim mutants image-test needs
 
@@ -15,9 +17,9 @@ demo: needs
 test: needs
 	@.ci/needs nginx dnsmasq haproxy
 ifneq ($(NEXTEST),)
-	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default)
+	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default) --test-threads $(TESTS)
 else
-	$(CARGO) test --locked --profile $(PROFILE)
+	$(CARGO) test --locked --profile $(PROFILE) -- --test-threads $(TESTS)
 endif
 
 # Twenty upgrades under everything clients do, twenty drains behind HAProxy, and the next process stopped at every message:
