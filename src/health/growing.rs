@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Address, Course, Evidence, Fault, Grade, Live, Policy, Probing, Role, Roster, SlowStart, Target, Verdict};
 use crate::config::units;
 
-const SLOW: SlowStart =
+pub(super) const SLOW: SlowStart =
     SlowStart { window: Duration::from_secs(60), from: 0.1, error_ratio: Some(0.05), latency: Some(3.0) };
 const PROBING: Probing =
     Probing { interval: Duration::from_secs(2), timeout: Duration::from_secs(1), rise: 2, fall: 3, http: true };
@@ -14,16 +14,16 @@ const PROBING: Probing =
 /// What an origin does to the requests of a second: how many, how long they take, how many of them fail.
 type Answers = (u32, u64, u32);
 
-struct World {
-    roster: Roster,
+pub(super) struct World {
+    pub(super) roster: Roster,
     course: Course,
     start: Instant,
-    now: Instant,
-    answers: Vec<Answers>,
+    pub(super) now: Instant,
+    pub(super) answers: Vec<Answers>,
     /// Whose probes fail.
     bad: Vec<bool>,
     /// What was told.
-    told: Vec<String>,
+    pub(super) told: Vec<String>,
 }
 
 fn target(name: usize, live: Live) -> Target {
@@ -34,7 +34,7 @@ fn target(name: usize, live: Live) -> Target {
 
 impl World {
     #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
-    fn new(origins: usize) -> Self {
+    pub(super) fn new(origins: usize) -> Self {
         let now = Instant::now();
         let policy = Policy { probing: Some(PROBING), spare: 0.5, slow_start: Some(SLOW), ..Policy::default() };
         let targets = (0..origins).map(|name| target(name, Live::new(true, true))).collect();
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// A reload adds one.
-    fn join(&mut self) -> usize {
+    pub(super) fn join(&mut self) -> usize {
         let number = self.roster.targets.len();
         self.roster.targets.push(target(number, Live::new(false, true)));
         self.answers.push((50, 10, 0));
@@ -58,7 +58,7 @@ impl World {
         number
     }
 
-    fn run(&mut self, seconds: f64) {
+    pub(super) fn run(&mut self, seconds: f64) {
         let end = self.now + Duration::from_secs_f64(seconds);
         while self.now < end {
             self.now += Duration::from_millis(100);
@@ -92,15 +92,15 @@ impl World {
         (self.now - from).as_secs_f64()
     }
 
-    fn part(&self, origin: usize) -> f64 {
+    pub(super) fn part(&self, origin: usize) -> f64 {
         self.roster.targets[origin].live.factor().part()
     }
 
-    fn verdict(&self, origin: usize) -> Verdict {
+    pub(super) fn verdict(&self, origin: usize) -> Verdict {
         self.roster.targets[origin].live.verdict()
     }
 
-    fn why(&self, origin: usize) -> String {
+    pub(super) fn why(&self, origin: usize) -> String {
         self.roster.targets[origin].live.report().why.to_string()
     }
 
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-fn serve(live: &Live, (count, ms, errors): Answers, now: Instant) {
+pub(super) fn serve(live: &Live, (count, ms, errors): Answers, now: Instant) {
     for number in 0..count {
         live.tally().record(number < errors, Some(Duration::from_millis(ms)), None, now);
     }
@@ -313,107 +313,4 @@ fn c3_growth_stands_still_while_more_moved_than_may() {
     assert_eq!((world.part(new), part < 0.5), (part, true));
     world.roster.brake.overrun(None);
     world.until(|world| world.verdict(new) == Verdict::Up);
-}
-
-/// Eight origins with caches become twelve before one database that can do so much more than it has to: a key is a miss
-/// where it is asked for the first time, and whoever misses waits for all that missed before.
-struct Shared {
-    world: World,
-    /// Queries a second.
-    budget: f64,
-    /// Seconds of queries that wait, and the most that did.
-    backlog: f64,
-    most: f64,
-    /// Keys that a newcomer has in its cache.
-    fetched: f64,
-    /// What held growth.
-    held: Vec<&'static str>,
-}
-
-impl Shared {
-    /// Requests a second, keys, misses a second while nothing changes; requests an origin works at together.
-    const REQUESTS: f64 = 400.0;
-    const KEYS: f64 = 1000.0;
-    const MISSES: f64 = 80.0;
-    const WORKERS: f64 = 4.0;
-
-    fn new(spare: f64, slow: Option<SlowStart>) -> Self {
-        let mut world = World::new(8);
-        world.roster.policy.slow_start = slow;
-        let mut shared = Self {
-            world,
-            budget: Self::MISSES * (1.0 + spare),
-            backlog: 0.0,
-            most: 0.0,
-            fetched: 0.0,
-            held: Vec::new(),
-        };
-        (0..60).for_each(|_| shared.second());
-        assert_eq!(shared.most, 0.0);
-        (0..4).for_each(|_| {
-            shared.world.join();
-        });
-        shared
-    }
-
-    fn second(&mut self) {
-        self.world.answers.fill((0, 0, 0));
-        let twelve = self.world.roster.targets.len() == 12;
-        let part = if twelve { self.world.part(8) } else { 0.0 };
-        let moved = Self::KEYS / 3.0 * part;
-        // A key is asked for as often as any other, at random.
-        let first = (moved - self.fetched).max(0.0) * (1.0 - (-Self::REQUESTS / Self::KEYS).exp());
-        self.fetched += first;
-        self.backlog = (self.backlog + (Self::MISSES + first) / self.budget - 1.0).max(0.0);
-        self.most = self.most.max(self.backlog);
-        let (old, new) = (1.0 - moved / Self::KEYS, moved / Self::KEYS);
-        for (origin, target) in self.world.roster.targets.iter().enumerate() {
-            let (part, of, first) = if origin < 8 { (old, 8.0, 0.0) } else { (new, 4.0, first) };
-            let (all, misses) = (Self::REQUESTS * part / of, (Self::MISSES * part + first) / of);
-            let miss = 0.02 + self.backlog;
-            // Those that wait for the database keep the others waiting.
-            let hit = if misses * miss < Self::WORKERS { 0.002 } else { miss };
-            for (count, seconds) in [(misses, miss), (all - misses, hit)] {
-                serve(&target.live, (count.round() as u32, (seconds * 1000.0) as u64, 0), self.world.now);
-            }
-        }
-        self.world.run(1.0);
-    }
-
-    /// Until all have their share, and a little longer.
-    fn until_all_is_up(mut self) -> Self {
-        let up = |shared: &Self| (8..12).all(|origin| shared.world.verdict(origin) == Verdict::Up);
-        let seconds = (1..300).find(|_| {
-            self.second();
-            let why = self.world.why(8);
-            let reasons = ["its median is", "the pool's median is"];
-            self.held.extend(reasons.iter().filter(|reason| why.contains(**reason)));
-            self.held.dedup();
-            up(&self)
-        });
-        assert!(seconds.is_some(), "{:?}", self.world.told);
-        (0..10).for_each(|_| self.second());
-        self
-    }
-}
-
-/// The first incident.
-#[test]
-fn j4_growth_stands_still_instead_of_pushing_a_shared_database_under() {
-    let quick = SlowStart { window: Duration::from_secs(15), ..SLOW };
-    let at_once = Shared::new(0.2, None).until_all_is_up();
-    let held = Shared::new(0.2, Some(quick)).until_all_is_up();
-    assert!(at_once.most > 1.5, "a third of the keys at once are too many: {} s", at_once.most);
-    assert!(held.most < 0.5, "{} s", held.most);
-    assert_eq!(held.held, ["its median is"], "newcomers with empty caches show it first");
-}
-
-/// Where newcomers are not looked at by themselves only the pool shows it, once those that wait keep all others waiting.
-#[test]
-fn j4_a_pool_shows_by_itself_that_what_all_share_is_overloaded() {
-    let quick = SlowStart { window: Duration::from_secs(15), latency: None, ..SLOW };
-    let at_once = Shared::new(0.05, None).until_all_is_up();
-    let held = Shared::new(0.05, Some(quick)).until_all_is_up();
-    assert!(held.most < 0.6 * at_once.most, "{} s, and {} s at once", held.most, at_once.most);
-    assert_eq!(held.held, ["the pool's median is"]);
 }

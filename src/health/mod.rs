@@ -40,6 +40,8 @@ mod run;
 pub mod schedule;
 mod seen;
 mod share;
+#[cfg(test)]
+mod shared;
 mod shed;
 #[cfg(test)]
 mod simulation;

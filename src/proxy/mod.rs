@@ -14,6 +14,7 @@ mod pressure;
 mod record;
 pub mod reject;
 mod request;
+mod served;
 pub mod unheard;
 pub mod watchdog;
 pub mod wire;
@@ -35,7 +36,7 @@ use crate::observe::access_log;
 use crate::snapshot::Store;
 
 pub use ctx::Ctx;
-use forward::Connections;
+use served::Connections;
 use watchdog::Watchdog;
 
 /// Boxed, because Pingora moves it through the states of a future that is itself moved to the heap.
