@@ -78,22 +78,45 @@ fn whom(pool: &[Sight]) -> Option<(usize, f64)> {
     (!much && mates_are_well(pool, at)).then_some((at, one.strain.ratio))
 }
 
-/// Are at least half of the others well, though they take all of their share? Whoever is well for what it gave up
-/// itself says nothing of the room there is.
+/// Are at least half of the others well, though they take all of their share?
 fn mates_are_well(pool: &[Sight], at: usize) -> bool {
-    part_of_mates(pool, at, |mate| mate.hidden <= 0.0 && mate.strain.enough && mate.strain.is_calm())
+    pool.get(at).is_some_and(|one| Mates::of(pool).but(one).are_well())
 }
 
-/// Is it the pool that is overloaded, and not this one? Then what it shed is its own to answer.
-fn is_no_outlier(pool: &[Sight], at: usize) -> bool {
-    !mates_are_well(pool, at) && part_of_mates(pool, at, |mate| mate.strain.enough && !mate.strain.is_calm())
+/// How many of some origins take part, and how they are. Counted once for a pool: of ten thousand each has as many others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mates {
+    all: usize,
+    /// Though they take all of their share: whoever is well for what it gave up itself says nothing of the room there is.
+    well: usize,
+    strained: usize,
 }
 
-/// Is it so with at least half of the others?
-fn part_of_mates(pool: &[Sight], at: usize, wanted: impl Fn(&Sight) -> bool) -> bool {
-    let mates = || pool.iter().enumerate().filter(|(other, sight)| *other != at && sight.weight > 0.0);
-    let (count, so) = (mates().count(), mates().filter(|(_, mate)| wanted(mate)).count());
-    count > 0 && so * 2 >= count
+impl Mates {
+    fn of<'s>(some: impl IntoIterator<Item = &'s Sight>) -> Self {
+        let mut mates = Self::default();
+        for Sight { strain, hidden, .. } in some.into_iter().filter(|sight| sight.weight > 0.0) {
+            mates.all += 1;
+            mates.well += usize::from(*hidden <= 0.0 && strain.enough && strain.is_calm());
+            mates.strained += usize::from(strain.enough && !strain.is_calm());
+        }
+        mates
+    }
+
+    /// All of them but this one.
+    fn but(self, one: &Sight) -> Self {
+        let own = Self::of([one]);
+        Self { all: self.all - own.all, well: self.well - own.well, strained: self.strained - own.strained }
+    }
+
+    fn are_well(self) -> bool {
+        self.all > 0 && self.well * 2 >= self.all
+    }
+
+    /// Is it the pool that is overloaded, and not the one beside these? Then what that one shed is its own to answer.
+    fn are_no_better(self) -> bool {
+        !self.are_well() && self.all > 0 && self.strained * 2 >= self.all
+    }
 }
 
 /// When the window of a pool began; handed from roster to roster.
@@ -116,11 +139,11 @@ impl Watch {
         }
         let began = self.began.replace(now).unwrap_or(now);
         let sights: Vec<Sight> = pool.iter().map(|one| one.live.sight(one, rule, began)).collect();
-        let stepped = whom(&sights);
+        let (stepped, all) = (whom(&sights), Mates::of(&sights));
         for (number, (one, sight)) in pool.iter().zip(&sights).enumerate() {
             match stepped.filter(|(at, _)| *at == number) {
                 Some((_, ratio)) => one.live.shed(|shed| shed.step(ratio, rule, now)),
-                None if sight.weight > 0.0 && is_no_outlier(&sights, number) => {
+                None if sight.weight > 0.0 && all.but(sight).are_no_better() => {
                     one.live.shed(|shed| shed.step_back(rule));
                 }
                 None if sight.weight > 0.0 => {
@@ -184,12 +207,13 @@ mod tests {
 
     #[test]
     fn one_is_no_outlier_while_most_of_the_others_are_overloaded() {
-        let no_outlier = |all: [(f64, f64); 4]| is_no_outlier(&pool(all), 0);
+        let first_is_none = |pool: &[Sight]| Mates::of(pool).but(&pool[0]).are_no_better();
+        let no_outlier = |all: [(f64, f64); 4]| first_is_none(&pool(all));
         assert!(no_outlier([(0.3, 0.5), (0.3, 1.0), (0.3, 1.0), (0.3, 1.0)]));
         assert!(no_outlier([(0.0, 0.5), (0.3, 1.0), (0.03, 1.0), FINE]));
         assert!(!no_outlier([(0.3, 0.5), (0.3, 1.0), FINE, FINE]));
-        assert!(is_no_outlier(&pool([(0.0, 0.8), (0.3, 1.0), (0.0, 0.5)]), 0), "the third is well for what it shed");
-        assert!(!is_no_outlier(&[Sight { weight: 1.0, ..Sight::default() }; 3], 0), "nothing is known");
+        assert!(first_is_none(&pool([(0.0, 0.8), (0.3, 1.0), (0.0, 0.5)])), "the third is well for what it shed");
+        assert!(!first_is_none(&[Sight { weight: 1.0, ..Sight::default() }; 3]), "nothing is known");
     }
 
     #[test]
@@ -241,6 +265,14 @@ mod properties {
     }
 
     proptest! {
+        #[test]
+        fn all_but_one_are_the_others(pool in prop::collection::vec(sight(), 1..12), at: prop::sample::Index) {
+            let one = at.index(pool.len());
+            let others = pool.iter().enumerate().filter(|(other, _)| *other != one).map(|(_, sight)| sight);
+            let (mates, others) = (Mates::of(&pool).but(&pool[one]), Mates::of(others));
+            prop_assert_eq!((mates.all, mates.well, mates.strained), (others.all, others.well, others.strained));
+        }
+
         #[test]
         fn whoever_sheds_is_the_worst_and_others_are_well_and_have_their_share(pool in prop::collection::vec(sight(), 1..12)) {
             let Some((at, ratio)) = whom(&pool) else { return Ok(()) };
