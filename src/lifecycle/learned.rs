@@ -129,9 +129,12 @@ impl Learned {
         struct Head {
             format: u32,
         }
-        match serde_json::from_slice(bytes)? {
-            Head { format: FORMAT } => Ok(serde_json::from_slice(bytes)?),
-            Head { format: found } => Err(Unreadable::Format { found }),
+        // Nobody accepts while it is read: what can be read is read once.
+        let read: Result<Self, _> = serde_json::from_slice(bytes);
+        let head = || serde_json::from_slice(bytes).map(|Head { format }| format);
+        match (&read, read.as_ref().map_or_else(|_| head(), |learned| Ok(learned.format))) {
+            (_, Ok(found)) if found != FORMAT => Err(Unreadable::Format { found }),
+            _ => Ok(read?),
         }
     }
 
