@@ -284,7 +284,9 @@ impl Gateway {
     /// The access log so far, one object a line.
     pub(crate) fn log(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+        // a write may be under way: its last line is not whole
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
     }
 
     /// Waits for the line of the request for this target.
