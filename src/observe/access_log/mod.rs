@@ -350,6 +350,32 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_is_slow_to_the_end_is_not_waited_for_and_what_it_did_not_get_is_counted() {
+        let (_folder, path) = fifo();
+        let (log, metrics) = open(&path);
+        let mut pipe = File::open(&path).unwrap();
+        let reader = thread::spawn(move || {
+            let (mut text, mut room) = (Vec::new(), [0; 4096]);
+            loop {
+                match pipe.read(&mut room).unwrap() {
+                    0 => return String::from_utf8(text).unwrap(),
+                    some => text.extend(&room[..some]),
+                }
+                thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let left = 1500;
+        leave(&log, 0, 0, left);
+        let before = Instant::now();
+        log.close(FAREWELL);
+        let (took, lost) = (before.elapsed(), metrics.access_log_lost());
+        assert!(took < Duration::from_millis(1500), "{took:?}");
+        drop(log);
+        assert!(lost > 0, "that was no slow reader");
+        assert_eq!(ids(&reader.join().unwrap()).len() as u64 + lost, left as u64);
+    }
+
+    #[test]
     fn a_full_device_delays_no_request_and_leaving_takes_a_second_at_most() {
         let (log, metrics) = open(Path::new("/dev/full"));
         let left = leave_until_lost(&log, &metrics);

@@ -44,6 +44,14 @@ pub(super) struct Orders {
     pub(super) ended: Condvar,
 }
 
+impl Orders {
+    /// Is it told to end, and the time for that over? A reader that is slow but goes on taking is not waited for.
+    #[allow(clippy::disallowed_methods, reason = "an adapter: the thread has its own clock")]
+    fn is_late(&self) -> bool {
+        self.close.lock().is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
 /// The writer's own state.
 pub(super) struct Writer {
     sink: Sink,
@@ -107,6 +115,9 @@ impl Writer {
     #[allow(clippy::disallowed_methods, reason = "an adapter: the thread has its own clock")]
     fn drain(&mut self) -> bool {
         while self.written < self.pending.len() {
+            if self.orders.is_late() {
+                return false;
+            }
             match self.sink.write(&self.pending[self.written..], PATIENCE) {
                 Progress::Wrote(n) => {
                     self.written += n;
