@@ -39,8 +39,8 @@ pub struct Origin {
     sockets: Sockets,
     /// It is to get no further request.
     retired: AtomicBool,
-    /// It was told that it closes idle connections too early.
-    told_off: AtomicBool,
+    /// Its operator was warned that it closes idle connections before we do.
+    keepalive_warned: AtomicBool,
 }
 
 impl Origin {
@@ -59,7 +59,7 @@ impl Origin {
             numbers: AtomicU64::new(0),
             sockets: Sockets::default(),
             retired: AtomicBool::new(false),
-            told_off: AtomicBool::new(false),
+            keepalive_warned: AtomicBool::new(false),
         }
     }
 
@@ -116,13 +116,13 @@ impl Origin {
     }
 
     /// Whether its operator was warned that it closes idle connections before we do.
-    pub fn was_told_off(&self) -> bool {
-        self.told_off.load(Relaxed)
+    pub fn keepalive_warned(&self) -> bool {
+        self.keepalive_warned.load(Relaxed)
     }
 
     /// The operator is to be warned of that: true the first time.
-    pub fn tell_off(&self) -> bool {
-        !self.told_off.swap(true, Relaxed)
+    pub fn warn_of_keepalive(&self) -> bool {
+        !self.keepalive_warned.swap(true, Relaxed)
     }
 
     /// A number for a connection that may be made.

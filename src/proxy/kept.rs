@@ -17,12 +17,12 @@ pub(super) fn compare(headers: &HeaderMap, ctx: &Ctx) {
     let Some(value) = headers.get(&KEEP_ALIVE) else { return };
     let (Some(running), Some((_, upstream))) = (&ctx.running, ctx.target()) else { return };
     let origin = running.lease.origin();
-    if origin.was_told_off() {
+    if origin.keepalive_warned() {
         return;
     }
     let ours = upstream.pool.settings().connections.keepalive_timeout;
     let Some(theirs) = announced(value.as_bytes()).filter(|theirs| *theirs <= ours) else { return };
-    if origin.tell_off() {
+    if origin.warn_of_keepalive() {
         let (pool, name, below) = (origin.pool(), origin.name(), advised(theirs));
         log::warn!(
             "pool {pool}: origin {name} closes idle connections after {theirs:?} (its Keep-Alive), and keepalive_timeout \
