@@ -15,7 +15,7 @@ use super::wire::{End, Wire};
 use crate::pool::Protocol;
 use crate::resilience::Class;
 use crate::routing;
-use crate::snapshot::{Route, Snapshot, Upstream};
+use crate::snapshot::{Action, Route, Snapshot, Upstream};
 use crate::template::path;
 use crate::traffic::crumbs;
 use crate::traffic::framing::check_framing;
@@ -133,7 +133,15 @@ fn follow_body(session: &mut Session, wire: &Wire) -> Result<(), Class> {
 fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
     ctx.route = Some(number);
     ctx.route_tail = Some(Arc::clone(&route.tail));
-    ctx.pool_tail = snapshot.upstream(route.pool).map(|upstream| Arc::clone(&upstream.tail));
+    match &route.action {
+        Action::Pool(pool) => choose(ctx, snapshot, *pool),
+    }
+}
+
+/// From here on this is the pool of the request: every try, its record, and its log line.
+fn choose(ctx: &mut Ctx, snapshot: &Snapshot, pool: usize) {
+    ctx.pool = Some(pool);
+    ctx.pool_tail = snapshot.upstream(pool).map(|upstream| Arc::clone(&upstream.tail));
 }
 
 /// Sizes, Host, framing, what concerns this hop, and target.

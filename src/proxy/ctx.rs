@@ -34,6 +34,8 @@ pub struct Ctx {
     pub(super) host: Host,
     pub(super) route: Option<usize>,
     pub(super) route_tail: Option<Arc<RouteTail>>,
+    /// The pool it goes to, chosen when it was admitted: a number for [`Snapshot::upstream`].
+    pub(super) pool: Option<usize>,
     pub(super) pool_tail: Option<Arc<PoolTail>>,
     pub(super) placement: Option<Placement>,
     /// Origins tried, by their number in the pool.
@@ -138,6 +140,7 @@ impl Ctx {
             host: Host::default(),
             route: None,
             route_tail: None,
+            pool: None,
             pool_tail: None,
             placement: None,
             tried: SmallVec::new(),
@@ -153,11 +156,11 @@ impl Ctx {
         }
     }
 
-    /// Its route and pool, as long as the snapshot is held.
+    /// Its route and the pool chosen for it, as long as the snapshot is held.
     pub(super) fn target(&self) -> Option<(&Route, &Upstream)> {
         let snapshot = self.snapshot.as_deref()?;
         let route = snapshot.route(self.route?)?;
-        Some((route, snapshot.upstream(route.pool)?))
+        Some((route, snapshot.upstream(self.pool?)?))
     }
 
     /// The other end of the socket.

@@ -5,6 +5,7 @@
 //! name. Requests pin the snapshot they began with and give it up when their answer's header is out ([`RouteTail`] and
 //! [`PoolTail`] are what they keep), so that long streams do not keep old rings alive.
 
+mod action;
 pub mod blame;
 mod carried;
 mod found;
@@ -26,6 +27,7 @@ use crate::resilience::Retry;
 use crate::routing::{self, Table};
 use crate::traffic::{Access, Callers, Forwarding, Limits};
 
+pub use action::Action;
 pub use carried::Carried;
 pub use found::Found;
 pub use limits::ClientLimits;
@@ -60,8 +62,8 @@ pub struct Snapshot {
 pub struct Route {
     /// What outlives the snapshot in a request.
     pub tail: Arc<RouteTail>,
-    /// Its pool: a number for [`Snapshot::upstream`].
-    pub pool: usize,
+    /// What becomes of its requests.
+    pub action: Action,
     /// What may be tried again.
     pub retry: Retry,
     /// The pool's time-outs, with the differences of this route.
@@ -382,7 +384,7 @@ impl Route {
             RouteTail { name: Arc::from(&*written.name), meters: metrics.route(&written.name, Some(&written.pool)) };
         Ok(Self {
             tail: Arc::new(tail),
-            pool,
+            action: Action::Pool(pool),
             retry: Retry::compile(Some(&written.retry)),
             timeouts: upstream.pool.settings().timeouts.for_route(&written.timeouts),
             access: Access::compile(&written.access),

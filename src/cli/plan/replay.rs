@@ -192,5 +192,5 @@ fn routed<'s>(snapshot: &'s Snapshot, facts: &Facts<'_>) -> Option<&'s str> {
         listener: snapshot.config().process.listeners.first()?.address,
     };
     let route = snapshot.route(snapshot.find(&request)?)?;
-    snapshot.upstream(route.pool).map(|upstream| &**upstream.pool.name())
+    snapshot.upstream(route.action.only_pool()?).map(|upstream| &**upstream.pool.name())
 }
