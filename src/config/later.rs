@@ -17,7 +17,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Route", "headers", None),
     ("Route", "rewrite", None),
     ("Route", "redirects", Some("keep")),
-    ("Route", "compression", None),
     ("Route", "buffering", None),
     ("Route", "mirror", None),
 ];

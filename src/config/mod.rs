@@ -6,6 +6,7 @@ mod balance;
 mod cache_status;
 mod check;
 pub mod client;
+pub mod compression;
 pub mod default;
 mod discovery;
 mod each;

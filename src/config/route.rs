@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::compression::Compression;
 use super::each;
 use super::http_words;
 use super::number::within;
@@ -46,6 +47,8 @@ pub struct Route {
     pub forwarded: Forwarded,
     /// `%2f` and `%5c` in a path: refuse answers 400, allow passes them on.
     pub encoded_slash: EncodedSlash,
+    /// Compression of answers.
+    pub compression: Off<Compression>,
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

@@ -19,6 +19,7 @@ use crate::pool::{Lease, Pick, Reason};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
+use crate::traffic::compression::Encoder;
 
 /// Stands for the ends of a connection that is not ours.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -54,6 +55,8 @@ pub struct Ctx {
     /// The answer may be silent for as long as a stream.
     pub(super) streams: bool,
     pub(super) body: Body,
+    /// What the answer goes through.
+    pub(super) encoder: Option<Box<Encoder>>,
 }
 
 /// Where the body of the request is.
@@ -153,6 +156,7 @@ impl Ctx {
             error: None,
             streams: false,
             body: Body::Sent,
+            encoder: None,
         }
     }
 

@@ -8,6 +8,7 @@ mod admit;
 mod again;
 pub mod ctx;
 mod dial;
+mod encode;
 mod forward;
 mod kept;
 mod pressure;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderMap;
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -155,6 +157,25 @@ impl ProxyHttp for Gateway {
     ) -> Result<Option<Duration>> {
         forward::response_body(ctx, end, Self::now());
         Ok(None)
+    }
+
+    fn response_body_filter(
+        &self,
+        _: &mut Session,
+        body: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Held,
+    ) -> Result<Option<Duration>> {
+        encode::piece(body, end, ctx).map(|()| None)
+    }
+
+    async fn response_trailer_filter(
+        &self,
+        _: &mut Session,
+        _: &mut HeaderMap,
+        ctx: &mut Held,
+    ) -> Result<Option<Bytes>> {
+        encode::rest(ctx)
     }
 
     /// A connection was held when the try failed.

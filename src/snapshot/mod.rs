@@ -25,7 +25,7 @@ use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
 use crate::pool::{Member, Parked, Pool, Timeouts, Trial};
 use crate::resilience::Retry;
 use crate::routing::{self, Table};
-use crate::traffic::{Access, Callers, Forwarding, Limits};
+use crate::traffic::{Access, Callers, Compression, Forwarding, Limits};
 
 pub use action::Action;
 pub use carried::Carried;
@@ -74,6 +74,8 @@ pub struct Route {
     pub forwarding: Forwarding,
     /// `%2f` and `%5c` in a path are passed on.
     pub encoded_slash: bool,
+    /// Which answers are compressed.
+    pub compression: Option<Compression>,
 }
 
 /// What a request keeps of its route once its answer has begun.
@@ -390,6 +392,7 @@ impl Route {
             access: Access::compile(&written.access),
             forwarding: Forwarding::compile(&written.forwarded),
             encoded_slash: written.encoded_slash == route::EncodedSlash::Allow,
+            compression: written.compression.on().map(Compression::compile),
         })
     }
 }

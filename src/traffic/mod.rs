@@ -7,11 +7,12 @@
 //! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
 //! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
 //! [`headers`]; everything else of a request is passed on as it came. What an answer says of its origin's cache is read
-//! by [`cache_status`].
+//! by [`cache_status`], and whether it is compressed by [`compression`].
 
 pub mod cache_status;
 pub mod caller;
 pub mod client;
+pub mod compression;
 pub mod crumbs;
 pub mod framing;
 pub mod headers;
@@ -25,6 +26,7 @@ pub mod target;
 pub use cache_status::{CacheStatus, Cached};
 pub use caller::Callers;
 pub use client::Access;
+pub use compression::Compression;
 pub use headers::Forwarding;
 pub use limits::Limits;
 pub use target::Target;

@@ -17,6 +17,7 @@ mod behind_haproxy;
 mod beside_nginx;
 mod books_agree;
 mod commands;
+mod compression;
 mod connecting_in_turn;
 mod connections_to_origins;
 mod demo;

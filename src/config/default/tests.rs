@@ -60,6 +60,7 @@ fn every_default_is_dumped() {
         "tries: 2",
         "request_id: keep",
         "encoded_slash: refuse",
+        "compression: off",
     ] {
         assert!(dumped.contains(line), "{line} is missing in\n{dumped}");
     }

@@ -1,0 +1,49 @@
+//! An answer on its way through a coding: whether, and piece by piece.
+//!
+//! Decided once its header is known, before anything of it went to the client; from then on every piece passes the
+//! encoder, which is held as long as the answer is under way.
+
+use bytes::Bytes;
+use http::Method;
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use super::again::raise;
+use super::ctx::Ctx;
+use crate::resilience::Class;
+use crate::traffic::compression::{Encoder, Verdict, announce, confirm, length};
+
+/// The final header: says in it what becomes of the answer.
+pub(super) fn begin(session: &Session, head: &mut ResponseHeader, ctx: &mut Ctx) {
+    let Some(compression) = ctx.target().and_then(|(route, _)| route.compression.as_ref()) else { return };
+    let request = session.req_header();
+    let verdict = compression.decide(request, head);
+    confirm(request, head);
+    if let Verdict::Encoded(algorithm) = verdict
+        && request.method != Method::HEAD
+    {
+        // one that cannot begin leaves the answer as it is
+        let Ok(encoder) = Encoder::new(algorithm, length(&head.headers)) else { return };
+        ctx.encoder = Some(Box::new(encoder));
+    }
+    announce(verdict, request, head);
+}
+
+/// A piece of the answer, or its end.
+pub(super) fn piece(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) -> Result<()> {
+    let Some(encoder) = &mut ctx.encoder else { return Ok(()) };
+    let encoded = encoder.encode(body.as_deref().unwrap_or_default(), end).map_err(|_| raise(Class::LocalLimit))?;
+    *body = (!encoded.is_empty()).then(|| Bytes::from(encoded));
+    if end {
+        ctx.encoder = None;
+    }
+    Ok(())
+}
+
+/// Trailers came in place of the end: what is left of the answer. Behind it they cannot follow.
+pub(super) fn rest(ctx: &mut Ctx) -> Result<Option<Bytes>> {
+    let mut body = None;
+    piece(&mut body, true, ctx)?;
+    Ok(body)
+}
