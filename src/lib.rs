@@ -12,6 +12,7 @@
 //! | [`resilience`] | what may be tried again, and when is it enough? |
 //! | [`traffic`] | what may this client ask of us, and which headers go on? |
 //! | [`pool`] | origins serving the same thing, and what was learned of them |
+//! | [`trust`] | whom do we believe to be an origin over TLS, and who are we to it? |
 //! | [`snapshot`] | all a request may read, compiled once |
 //! | [`proxy`] | Pingora's hooks, and nothing that decides |
 //! | [`listeners`] | sockets to clients |
@@ -29,16 +30,16 @@
 //! lifecycle -> listeners, snapshot, pool, observe, config, health, age
 //! listeners -> proxy, snapshot, observe, config, traffic
 //! proxy -> snapshot, pool, routing, template, traffic, resilience, observe, balance, health
-//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe, age
-//! pool -> balance, health, resilience, config, template, age
-//! health -> balance, template, config, age
+//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe, age, trust
+//! pool -> balance, health, resilience, config, template, age, trust
+//! health -> balance, template, config, age, trust
 //! balance, resilience, observe -> template, config, age
 //! routing, traffic -> template, config
-//! template -> config
+//! template, trust -> config
 //! config, age -> nothing of ours
 //! ```
 //!
-//! Only admin, lifecycle, listeners, proxy, `health/probe.rs` and `resilience/failure.rs` know Pingora; `http` and
+//! Only admin, lifecycle, listeners, proxy, trust, `health/probe.rs` and `resilience/failure.rs` know Pingora; `http` and
 //! `pingora_http` types are allowed in config, template, routing and traffic as well.
 //!
 //! # The way of a request
@@ -73,3 +74,4 @@ pub mod routing;
 pub mod snapshot;
 pub mod template;
 pub mod traffic;
+pub mod trust;

@@ -66,7 +66,7 @@ impl Schema {
 }
 
 fn load(path: &Path) -> Result<Loaded, Report> {
-    config::load_with(path, compile).map(|(loaded, _)| loaded)
+    config::load_with(path, compile).map(|(loaded, compiled)| loaded.warned(compiled.warnings()))
 }
 
 /// What a reload would put in force; nobody asks for its counters.

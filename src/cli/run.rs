@@ -172,6 +172,7 @@ impl Start {
         metrics: Metrics,
         started: Instant,
     ) -> Self {
+        let loaded = loaded.warned(compiled.warnings());
         lifecycle::warn(&loaded.warnings);
         let snapshot = compiled.read_from(&loaded);
         let ledger = Arc::new(Ledger::new(&snapshot, refused, SystemTime::now()));

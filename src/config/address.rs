@@ -11,6 +11,8 @@ use super::written::{Written, written};
 
 /// Without a port in an origin's address.
 const DEFAULT_PORT: u16 = 80;
+/// The same over TLS.
+pub(super) const HTTPS: u16 = 443;
 
 /// Bytes of the path of a Unix socket at most: `sun_path` has 108, and one ends it.
 pub(super) const LONGEST_SOCKET: usize = 107;
@@ -27,6 +29,22 @@ pub enum Address {
 }
 
 written!(Address);
+
+impl Address {
+    /// Does the text of an address leave its port out?
+    pub(super) fn is_portless(text: &str) -> bool {
+        !text.starts_with("unix:") && if text.starts_with('[') { text.ends_with(']') } else { !text.contains(':') }
+    }
+
+    /// The same with another port.
+    pub(super) fn set_port(&mut self, port: u16) {
+        match self {
+            Self::Ip(address) => address.set_port(port),
+            Self::Name(_, of_name) => *of_name = port,
+            Self::Unix(_) => {}
+        }
+    }
+}
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -161,7 +161,7 @@ impl Written for OnMissing {
     }
 
     fn read(text: &str) -> Result<Self, Invalid> {
-        Self::parse(text).ok_or_else(|| unknown_word("OnMissing", text, &["spread", "a key template"]))
+        Self::parse(text).ok_or_else(|| unknown_word(text, &["spread", "a key template"]))
     }
 }
 

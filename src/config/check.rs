@@ -43,17 +43,18 @@ pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complain
     check.said
 }
 
-struct Check<'a> {
-    places: &'a Places,
+/// Everything said so far, and where things stand.
+pub(super) struct Check<'a> {
+    pub(super) places: &'a Places,
     said: Vec<(Severity, Complaint)>,
 }
 
 impl Check<'_> {
-    fn error(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
+    pub(super) fn error(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
         self.said.push((Severity::Error, Invalid::new(found, meant).at(path)));
     }
 
-    fn warn(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
+    pub(super) fn warn(&mut self, path: impl Into<String>, found: impl Into<String>, meant: impl Into<String>) {
         self.said.push((Severity::Warning, Invalid::new(found, meant).at(path)));
     }
 
@@ -141,6 +142,7 @@ impl Check<'_> {
         if !pool.origins.is_empty() && pool.origins.iter().all(|origin| origin.state == State::Drain) {
             self.warn(&origins, "every origin is drained", "leave one that serves");
         }
+        self.origin_tls(path, pool);
         self.pool_timeouts(&format!("{path}.timeouts"), pool);
         self.outliers(&format!("{path}.health.outlier_detection"), pool);
         let at_algorithm = format!("{path}.balance.algorithm");
@@ -255,7 +257,7 @@ impl Check<'_> {
         }
     }
 
-    fn are_sound(&self, paths: &[&str]) -> bool {
+    pub(super) fn are_sound(&self, paths: &[&str]) -> bool {
         paths.iter().all(|path| !self.places.is_spoiled(path))
     }
 

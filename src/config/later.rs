@@ -9,7 +9,6 @@ use super::tree::{Kind, Node};
 const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Listener", "tls", None),
-    ("Pool", "tls", None),
     ("Route", "split", None),
     ("Route", "redirect", None),
     ("Route", "respond", None),
@@ -20,9 +19,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Route", "buffering", None),
     ("Route", "mirror", None),
 ];
-
-/// Values of choices.
-const VALUES: &[(&str, &str)] = &[("Protocol", "h2")];
 
 /// Keys that give a route something to do in place of `pool`.
 pub(super) const INSTEAD_OF_POOL: [&str; 3] = ["split", "redirect", "respond"];
@@ -46,11 +42,6 @@ pub(super) fn keys(section: &str) -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 pub(super) fn all_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     KEYS.iter().map(|(section, key, _)| (*section, *key))
-}
-
-/// Does `word` come to `choice` later?
-pub(super) fn has_value(choice: &str, word: &str) -> bool {
-    VALUES.contains(&(choice, word))
 }
 
 /// Does `value` leave the feature of `key` switched off?

@@ -19,6 +19,7 @@ mod later;
 mod matching;
 mod number;
 mod origin;
+mod origin_tls;
 mod outlier;
 mod overload;
 pub mod place;
@@ -94,6 +95,8 @@ const fn first_version() -> u32 {
 /// A file that was taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
+    /// What it is called.
+    pub file: String,
     /// What it says, every default filled in.
     pub config: Config,
     /// Its text.
@@ -150,9 +153,8 @@ pub fn parse_with<T>(
     }
     match (config, compiled) {
         (Some(config), Some(value)) if !findings.refuse() => {
-            let loaded =
-                Loaded { config, text: text.to_owned(), digest: digest(text), warnings: findings.in_order(), places };
-            Ok((loaded, value))
+            let (file, text, digest) = (file_name.to_owned(), text.to_owned(), digest(text));
+            Ok((Loaded { file, config, text, digest, warnings: findings.in_order(), places }, value))
         }
         _ => Err(Report { file: file_name.to_owned(), mistakes: findings.in_order() }),
     }
@@ -172,6 +174,17 @@ pub fn digest(text: &str) -> String {
     })
 }
 
+impl Loaded {
+    /// With what is said of it by whoever compiled it.
+    #[must_use]
+    pub fn warned(mut self, of: impl IntoIterator<Item = Complaint>) -> Self {
+        let mut findings = Findings { file: &self.file, mistakes: std::mem::take(&mut self.warnings) };
+        of.into_iter().for_each(|complaint| findings.complaint(Severity::Warning, complaint, &self.places));
+        let warnings = findings.in_order();
+        Self { warnings, ..self }
+    }
+}
+
 impl Config {
     /// Fills in the defaults that follow from the rest of the file.
     fn completed(mut self, places: &Places) -> Self {
@@ -183,6 +196,14 @@ impl Config {
         }
         for (i, route) in self.routes.iter_mut().enumerate().filter(|(_, route)| route.name.is_empty()) {
             route.name = format!("route-{}", i + 1);
+        }
+        for pool in self.pools.values_mut() {
+            let has_tls = pool.tls != units::Off::Off;
+            for origin in &mut pool.origins {
+                if std::mem::take(&mut origin.portless) && has_tls {
+                    origin.address.set_port(address::HTTPS);
+                }
+            }
         }
         self
     }

@@ -31,13 +31,17 @@ pub struct Origin {
     pub state: State,
     /// A drain takes this long; off: it is over at once.
     pub drain_over: Off<Duration>,
+    /// Its address has the port of plain HTTP because none was written.
+    #[serde(skip)]
+    pub portless: bool,
 }
 
 impl Origin {
     /// One of this name, with the default of every other key.
     pub fn at(address: Address, name: String) -> Self {
         let (state, drain_over) = (State::Serve, Off::Off);
-        Self { address, name, weight: full_weight(), backup: false, max_in_flight: None, state, drain_over }
+        let portless = false;
+        Self { address, name, weight: full_weight(), backup: false, max_in_flight: None, state, drain_over, portless }
     }
 }
 
@@ -57,7 +61,7 @@ choices!(State { Serve = "serve", Drain = "drain" });
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename = "Origin", deny_unknown_fields)]
 struct WrittenOrigin {
-    /// `IP:port`, `[IPv6]:port`, `unix:/path` or `name[:port]` (without a port 80). Names are resolved in the background.
+    /// `IP:port`, `[IPv6]:port`, `unix:/path` or `name[:port]` (without a port 80, with `tls` 443). Names are resolved in the background.
     #[schemars(with = "Address")]
     address: WrittenAddress,
     /// What it is called on the ring and everywhere else: the address as written unless given. A name that stays
@@ -85,10 +89,11 @@ struct WrittenOrigin {
 
 impl From<WrittenOrigin> for Origin {
     fn from(written: WrittenOrigin) -> Self {
+        let portless = Address::is_portless(&written.address.text);
         let WrittenOrigin { address: WrittenAddress { address, text }, name, weight, .. } = written;
         let WrittenOrigin { backup, max_in_flight, state, drain_over, .. } = written;
         let name = name.map_or(text, |Name(name)| name);
-        Self { address, name, weight, backup, max_in_flight, state, drain_over }
+        Self { address, name, weight, backup, max_in_flight, state, drain_over, portless }
     }
 }
 

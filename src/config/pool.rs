@@ -18,6 +18,7 @@ pub use super::guard::Guard;
 pub use super::health::{Health, Panic, Probe, ProbeHttp};
 pub use super::http_words::StatusRange;
 pub use super::origin::{Origin, State};
+pub use super::origin_tls::OriginTls;
 pub use super::outlier::OutlierDetection;
 pub use super::overload::Overload;
 pub use super::slow_start::{Hold, SlowStart};
@@ -36,6 +37,8 @@ pub struct Pool {
     pub origins: Vec<Origin>,
     /// What is spoken to the origins.
     pub protocol: Protocol,
+    /// TLS towards the origins.
+    pub tls: Off<OriginTls>,
     /// The Host header the origins see: as the client sent it, the origin's address, or a literal.
     pub host: Host,
     /// Limits in time for an attempt.
@@ -63,6 +66,7 @@ impl Default for Pool {
             args: Args::default(),
             origins: Vec::new(),
             protocol: Protocol::default(),
+            tls: Off::Off,
             host: Host::default(),
             timeouts: Timeouts::default(),
             connections: Connections::default(),
@@ -82,12 +86,14 @@ pub enum Protocol {
     /// HTTP/1.1.
     #[default]
     Http1,
+    /// HTTP/2 over TLS, agreed on by ALPN.
+    H2,
     /// HTTP/2 without TLS, by prior knowledge.
     H2c,
 }
 
 written!(Host);
-choices!(Protocol { Http1 = "http1", H2c = "h2c" });
+choices!(Protocol { Http1 = "http1", H2 = "h2", H2c = "h2c" });
 
 /// The Host header the origins see.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,7 +134,7 @@ impl Written for Host {
 
     fn read(text: &str) -> Result<Self, Invalid> {
         let words = ["preserve", "address", "a host such as origin.internal"];
-        Self::parse(text).ok_or_else(|| unknown_word("Host", text, &words))
+        Self::parse(text).ok_or_else(|| unknown_word(text, &words))
     }
 }
 

@@ -189,7 +189,7 @@ impl Written for Sink {
 
     fn read(text: &str) -> Result<Self, Invalid> {
         Self::parse(text).ok_or_else(|| match did_you_mean(text, ["stdout", "stderr"]) {
-            Some(_) => unknown_word("Sink", text, &["stdout", "stderr"]),
+            Some(_) => unknown_word(text, &["stdout", "stderr"]),
             None => Invalid::new(format!("found {text:?}"), format!("expected {}", Self::EXPECTED)),
         })
     }
@@ -252,7 +252,7 @@ impl Written for AccessFormat {
 
     fn read(text: &str) -> Result<Self, Invalid> {
         let words = ["json", "upstream", "combined", "a template"];
-        Self::parse(text).ok_or_else(|| unknown_word("AccessFormat", text, &words))
+        Self::parse(text).ok_or_else(|| unknown_word(text, &words))
     }
 }
 
@@ -301,7 +301,7 @@ impl Written for log::LevelFilter {
     }
 
     fn read(text: &str) -> Result<Self, Invalid> {
-        Self::parse(text).ok_or_else(|| unknown_word("Level", text, &LEVELS.map(|(word, _)| word)))
+        Self::parse(text).ok_or_else(|| unknown_word(text, &LEVELS.map(|(word, _)| word)))
     }
 }
 

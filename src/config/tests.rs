@@ -109,7 +109,7 @@ fn a_key_is_there_or_comes_later_but_not_both() {
 #[test]
 fn off_is_taken_wherever_it_means_something() {
     for text in [
-        with_pool("origins: [a]\n    guard: off\n    tls: {}\n    cache_status: off\n    discovery:"),
+        with_pool("origins: [a]\n    guard: off\n    tls: off\n    cache_status: off\n    discovery:"),
         with_pool("origins: [ { address: a, state: serve, backup: false, max_in_flight: off } ]"),
         with_pool(
             "origins: [a]\n    slow_start: false\n    health: { probe: off, overload: off, outlier_detection: off }",

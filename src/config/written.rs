@@ -103,7 +103,7 @@ macro_rules! choices {
 
             fn read(text: &str) -> Result<Self, $crate::config::report::Invalid> {
                 Self::parse(text).ok_or_else(|| {
-                    $crate::config::written::unknown_word(stringify!($type), text, &[$($word),+])
+                    $crate::config::written::unknown_word(text, &[$($word),+])
                 })
             }
         }
@@ -114,11 +114,7 @@ macro_rules! choices {
 pub(super) use choices;
 
 /// What is said of a word that a choice does not know.
-pub(super) fn unknown_word(choice: &str, text: &str, words: &[&str]) -> Invalid {
-    if super::later::has_value(choice, text) {
-        let meant = format!("expected {}", super::place::one_of(words.iter().copied()));
-        return Invalid::new(format!("{text:?} is {}", super::later::FOUND), meant);
-    }
+pub(super) fn unknown_word(text: &str, words: &[&str]) -> Invalid {
     Invalid::new(format!("unknown value {text:?}"), super::place::meant(text, words.iter().copied()))
 }
 

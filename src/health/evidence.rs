@@ -59,6 +59,12 @@ pub enum Fault {
     Body,
     /// What came back is no HTTP.
     Malformed,
+    /// There was no TLS session.
+    Tls,
+    /// Its certificate is not one to be believed.
+    Certificate,
+    /// It agreed to no HTTP/2.
+    NoHttp2,
 }
 
 impl Grade {
@@ -92,6 +98,9 @@ impl Fault {
             Self::Status(_) => "status",
             Self::Body => "body",
             Self::Malformed => "malformed",
+            Self::Tls => "tls",
+            Self::Certificate => "certificate",
+            Self::NoHttp2 => "no_http2",
         }
     }
 
@@ -121,6 +130,9 @@ impl fmt::Display for Fault {
         match self {
             Self::Status(status) => write!(f, "status {status}"),
             Self::ConnectTimeout => f.write_str("connect timeout"),
+            Self::Tls => f.write_str("TLS handshake failed"),
+            Self::Certificate => f.write_str("certificate not trusted"),
+            Self::NoHttp2 => f.write_str("no HTTP/2 by ALPN"),
             fault => f.write_str(fault.as_str()),
         }
     }

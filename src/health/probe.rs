@@ -2,24 +2,29 @@
 //!
 //! TCP probes are [`TcpHealthCheck`]. Its HTTP sibling asks every origin for one Host, cannot bound or read a body and
 //! loads the system's certificates anew for each pool, so HTTP probes are a check of our own. A connector of Pingora's holds
-//! those certificates as well, some 2 MiB that plain HTTP has no use for: there is one once something is probed over TCP.
+//! those certificates as well, some 2 MiB that plain HTTP has no use for: there is one once something is probed over TCP, and
+//! one once something is probed over TLS.
 //! Every probe opens a connection of its own: one that is reused would say nothing about new ones. What our own side
 //! runs out of is no result.
 
 use std::error::Error as StdError;
 use std::io;
 use std::os::unix::net::SocketAddr as UnixAddr;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::errno::Errno;
+use pingora_core::connectors::TransportConnector;
 use pingora_core::connectors::http::v2::{H2HandshakeSettings, handshake};
 use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::http::v1::client::HttpSession as Http1Session;
 use pingora_core::protocols::l4::ext::{connect, connect_uds};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::protocols::l4::stream::Stream;
+use pingora_core::protocols::{ALPN, Stream as Connection};
+use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, OrErr, Result};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
@@ -29,6 +34,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Endpoint, Fault, Grade};
 use crate::config::pool::{self, Protocol, StatusRange};
 use crate::config::{Complaint, Invalid};
+use crate::trust::Trust;
 
 /// As much of a body is read.
 const BODY: usize = 64 * 1024;
@@ -36,6 +42,7 @@ const BODY: usize = 64 * 1024;
 const INTERIM: usize = 8;
 const OVERLOADED: ErrorType = ErrorType::Custom("overloaded");
 const BODY_LACKS: ErrorType = ErrorType::Custom("body lacks what was expected");
+const NO_HTTP2: ErrorType = ErrorType::Custom("no HTTP/2 agreed on");
 /// The name of the code in [`ErrorType::CustomCode`].
 const STATUS: &str = "status";
 
@@ -49,13 +56,15 @@ pub struct HttpProbe {
     expect: Vec<StatusRange>,
     overloaded: Vec<StatusRange>,
     body_contains: Option<String>,
-    h2c: bool,
+    protocol: Protocol,
+    trust: Option<Arc<Trust>>,
 }
 
 /// What all probes of a process share.
 #[derive(Default)]
 pub struct Engines {
     tcp: OnceLock<TcpHealthCheck>,
+    tls: OnceLock<TransportConnector>,
 }
 
 impl HttpProbe {
@@ -69,8 +78,15 @@ impl HttpProbe {
             expect: http.expect.clone(),
             overloaded: http.overloaded.clone(),
             body_contains: http.body_contains.clone(),
-            h2c: written.protocol == Protocol::H2c,
+            protocol: written.protocol,
+            trust: None,
         }))
+    }
+
+    /// The same under this trust.
+    #[must_use]
+    pub fn under(self, trust: Option<&Arc<Trust>>) -> Self {
+        Self { trust: trust.cloned(), ..self }
     }
 
     fn expects(&self, status: u16) -> Result<()> {
@@ -86,10 +102,11 @@ impl HttpProbe {
         if request.headers.get("host").is_none() {
             request.insert_header("host", host)?;
         }
-        if self.h2c {
+        if self.protocol != Protocol::Http1 {
             // Without an authority the engine would say https.
+            let scheme = if self.trust.is_some() { "https" } else { "http" };
             let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
-            let uri = format!("http://{host}{target}").parse();
+            let uri = format!("{scheme}://{host}{target}").parse();
             request.set_uri(uri.or_err(ErrorType::InvalidHTTPHeader, "no authority")?);
         }
         Ok(request)
@@ -128,16 +145,47 @@ impl Engines {
         }
     }
 
+    /// Connects and shakes hands in TLS, and no more. `None`: a failure of our own.
+    pub async fn greet(&self, trust: &Trust, endpoint: &Endpoint, within: Duration) -> Option<Grade> {
+        let backend = backend(endpoint, String::new())?;
+        match tokio::time::timeout(within, self.secured(trust, &backend.addr)).await {
+            Ok(result) => grade(result.map(drop)),
+            Err(_) => Some(Grade::Bad(Fault::ConnectTimeout)),
+        }
+    }
+
+    /// A connection over TLS, as requests have them.
+    async fn secured(&self, trust: &Trust, address: &SocketAddr) -> Result<Connection> {
+        let sni = trust.sni().to_owned();
+        let mut peer = match address {
+            SocketAddr::Inet(address) => HttpPeer::new(*address, true, sni),
+            SocketAddr::Unix(address) => {
+                let path = address.as_pathname().and_then(Path::to_str);
+                HttpPeer::new_uds(path.ok_or_else(|| Error::new(ErrorType::InternalError))?, true, sni)?
+            }
+        };
+        trust.govern(&mut peer);
+        if trust.h2() {
+            peer.options.set_http_version(2, 2);
+        }
+        let stream = self.tls.get_or_init(|| TransportConnector::new(None)).new_stream(&peer).await?;
+        if trust.h2() && stream.selected_alpn_proto() != Some(ALPN::H2) {
+            return Error::err(NO_HTTP2);
+        }
+        Ok(stream)
+    }
+
     /// Asks the origin `name` over HTTP. `None`: a failure of our own.
     pub async fn ask(&self, probe: &HttpProbe, endpoint: &Endpoint, name: &str, within: Duration) -> Option<Grade> {
         let backend = backend(endpoint, probe.host_of(name, endpoint))?;
         let deadline = Instant::now() + within;
-        grade(Asking { probe, deadline }.check(&backend).await)
+        grade(Asking { engines: self, probe, deadline }.check(&backend).await)
     }
 }
 
 /// One question over HTTP.
 struct Asking<'a> {
+    engines: &'a Engines,
     probe: &'a HttpProbe,
     deadline: Instant,
 }
@@ -164,8 +212,11 @@ impl HealthCheck for Asking<'_> {
 
 impl Asking<'_> {
     async fn open(&self, target: &Backend) -> Result<HttpSession> {
-        let stream = Box::new(connected(&target.addr).await?);
-        if !self.probe.h2c {
+        let stream: Connection = match &self.probe.trust {
+            Some(trust) => self.engines.secured(trust, &target.addr).await?,
+            None => Box::new(connected(&target.addr).await?),
+        };
+        if self.probe.protocol == Protocol::Http1 {
             return Ok(HttpSession::H1(Http1Session::new(stream)));
         }
         let mut settings = H2HandshakeSettings::new();
@@ -253,6 +304,9 @@ fn grade(result: Result<()>) -> Option<Grade> {
     Some(Grade::Bad(match (error.etype(), os) {
         (etype, _) if *etype == OVERLOADED => return Some(Grade::Overloaded),
         (etype, _) if *etype == BODY_LACKS => Fault::Body,
+        (etype, _) if *etype == NO_HTTP2 => Fault::NoHttp2,
+        (ErrorType::InvalidCert, _) => Fault::Certificate,
+        (ErrorType::TLSHandshakeFailure, _) => Fault::Tls,
         (ErrorType::CustomCode(STATUS, status), _) => Fault::Status(*status),
         (_, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS)) => return None,
         (_, Some(Errno::EADDRNOTAVAIL | Errno::EADDRINUSE)) => return None,
@@ -315,7 +369,8 @@ mod tests {
             expect: http.expect,
             overloaded: http.overloaded,
             body_contains: http.body_contains,
-            h2c: false,
+            protocol: Protocol::Http1,
+            trust: None,
         }
     }
 
@@ -458,7 +513,8 @@ mod tests {
     #[tokio::test]
     async fn h2c_origins_are_asked_by_prior_knowledge() {
         let engines = Engines::new();
-        let h2c = || HttpProbe { h2c: true, ..probe(|http| http.body_contains = Some("fine".to_owned())) };
+        let h2c =
+            || HttpProbe { protocol: Protocol::H2c, ..probe(|http| http.body_contains = Some("fine".to_owned())) };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = Endpoint::Ip(listener.local_addr().unwrap());
         let server = tokio::spawn(async move {

@@ -9,6 +9,7 @@ use super::course::{Course, Pace, Standing};
 use super::floor::{self, Case, Ruling};
 use super::probe::HttpProbe;
 use super::{Address, Brake, Change, Handover, Live, Memory, Policy, Ripe, Seen, Verdict};
+use crate::trust::Trust;
 
 /// The origins of a pool.
 #[derive(Debug)]
@@ -17,8 +18,10 @@ pub struct Roster {
     pub pool: Arc<str>,
     /// What holds for them.
     pub policy: Policy,
-    /// How they are asked over HTTP; `None`: a TCP connect is enough.
+    /// How they are asked over HTTP; `None`: a connection is enough.
     pub http: Option<HttpProbe>,
+    /// How TLS is spoken to them, if it is.
+    pub tls: Option<Arc<Trust>>,
     /// They: the members in their order, then new addresses of some of them.
     pub targets: Vec<Target>,
     /// The pool is being replaced.
@@ -84,7 +87,7 @@ impl Roster {
     /// Origins that are asked by TCP and of which nothing is known yet.
     pub fn new(pool: Arc<str>, policy: Policy, targets: Vec<Target>) -> Self {
         let (brake, memory) = (Arc::default(), Arc::default());
-        Self { pool, policy, http: None, targets, handover: None, brake, memory }
+        Self { pool, policy, http: None, tls: None, targets, handover: None, brake, memory }
     }
 
     /// Judges the pool and publishes the verdicts; `course`: what is known of it since the last time.

@@ -260,8 +260,9 @@ impl<'p, S: Fn(Fact)> Work<'p, S> {
         }
         let (engines, live, name) = (Arc::clone(&self.engines), Arc::clone(&target.live), Arc::clone(&target.name));
         let probe = async move {
-            let grade = match (&roster.http, kind) {
-                (Some(http), Kind::Regular) => engines.ask(http, &endpoint, &name, probing.timeout).await,
+            let grade = match (&roster.http, &roster.tls, kind) {
+                (Some(http), _, Kind::Regular) => engines.ask(http, &endpoint, &name, probing.timeout).await,
+                (None, Some(trust), Kind::Regular) => engines.greet(trust, &endpoint, probing.timeout).await,
                 _ => engines.connect(&endpoint, probing.timeout).await,
             };
             Done { id, live, kind, endpoint, began, grade }

@@ -24,7 +24,7 @@ use super::outcome::{By, InForce, ReloadAsk, ReloadOutcome, in_force};
 use super::pending::Pending;
 use super::supervise::Supervisor;
 use super::wish::{Inbox, Next, Wish};
-use crate::config::{self, Complaint, Report};
+use crate::config::{self, Complaint, Loaded, Report};
 use crate::health::Ripe;
 use crate::observe::Metrics;
 use crate::snapshot::{Settled, Snapshot, Store};
@@ -189,8 +189,9 @@ impl Reloader {
             Ok(both) => both,
             Err(report) => return ReloadOutcome::refused(report),
         };
+        let loaded = loaded.warned(next.warnings());
         if loaded.digest == old.digest() {
-            return ReloadOutcome::Unchanged(in_force(&old, Vec::new(), loaded.warnings));
+            return self.same_text(&old, next, loaded, now);
         }
         if ask.by != By::Command && self.ledger.is_refused(&loaded.digest) {
             return ReloadOutcome::declined(
@@ -213,6 +214,18 @@ impl Reloader {
         let next = if ask.confirm.is_some() { next.on_trial(&old) } else { next };
         self.pending = ask.confirm.map(|within| Pending::new(within, &old, &next, now));
         self.publish(&old, next, Ended::Replaced, now);
+        ReloadOutcome::Applied(applied)
+    }
+
+    /// The text is the one in force; what is in the files it names may have changed.
+    fn same_text(&mut self, old: &Snapshot, next: Snapshot, loaded: Loaded, now: Instant) -> ReloadOutcome {
+        let changed = next.read_anew(old);
+        if changed.is_empty() {
+            return ReloadOutcome::Unchanged(in_force(old, Vec::new(), loaded.warnings));
+        }
+        let next = next.under_the_process_of(old).in_place_of(old);
+        let applied = in_force(&next, changed, loaded.warnings);
+        self.put(old, next, false, now);
         ReloadOutcome::Applied(applied)
     }
 
@@ -285,6 +298,7 @@ impl Reloader {
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
         let name = self.texts.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string());
         let (loaded, next) = config::parse_with(&name, &entry.text, compile)?;
+        let loaded = loaded.warned(next.warnings());
         let next = next.read_from(&loaded).under_the_process_of(&old);
         let differences = without_process(changed(old.config(), &loaded.config));
         let applied = in_force(&next, differences, loaded.warnings);

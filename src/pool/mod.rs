@@ -37,6 +37,7 @@ use crate::health::probe::HttpProbe;
 use crate::health::{Board, Policy, Roster};
 use crate::resilience::Budget;
 use crate::template::Key;
+use crate::trust::Trust;
 
 pub use carried::Carried;
 pub use connecting::{Connecting, Turn};
@@ -98,6 +99,16 @@ impl Pool {
         Self::assemble(name, written, previous.map(Before::running).unwrap_or_default(), now)
     }
 
+    /// The same as [`compile`](Self::compile) for a section that has not changed: its files are not read again.
+    pub fn compile_on(
+        name: &str,
+        written: &config::Pool,
+        previous: &Self,
+        now: Instant,
+    ) -> Result<Self, Vec<Complaint>> {
+        Self::assemble(name, written, Before { stays: true, ..Before::running(previous) }, now)
+    }
+
     /// The same for a pool that was gone: it is new, but for those of its origins that are still parked.
     pub fn compile_again(
         name: &str,
@@ -124,7 +135,7 @@ impl Pool {
     }
 
     fn assemble(name: &str, written: &config::Pool, before: Before<'_>, now: Instant) -> Result<Self, Vec<Complaint>> {
-        let (key, http) = key_and_probe(name, written)?;
+        let Parts { key, http, tls } = Parts::compile(name, written, before)?;
         let name = before.pool.map_or_else(|| Arc::from(name), |previous| Arc::clone(&previous.name));
         let open = before.open().unwrap_or_default();
         let origins = Origins { pool: &name, before, open: &open, now };
@@ -142,6 +153,7 @@ impl Pool {
             pool: Arc::clone(&name),
             policy,
             http,
+            tls: tls.clone(),
             targets: targets(&members),
             handover: handover.as_ref().map(Handover::told),
             brake: before.pool.map(|previous| Arc::clone(&previous.roster.brake)).unwrap_or_default(),
@@ -164,7 +176,7 @@ impl Pool {
             turns: before.pool.map(|previous| Arc::clone(&previous.turns)).unwrap_or_default(),
             board,
             backups,
-            settings: Settings::compile(written),
+            settings: Settings::compile(written, tls),
             budget: Budget::compile(&written.retry_budget, before.pool.map(|previous| &previous.budget), now),
             walks_in_panic: written.health.panic == config::pool::Panic::Keep,
             open,
@@ -270,14 +282,26 @@ impl Pool {
     }
 }
 
-/// What of a pool may be wrong: its key, its probe, and names that are one on the ring.
-fn key_and_probe(name: &str, written: &config::Pool) -> Result<(Key, Option<HttpProbe>), Vec<Complaint>> {
-    let mut twins = twins(name, written);
-    match (Key::compile(written), HttpProbe::compile(written)) {
-        (Ok(key), Ok(http)) if twins.is_empty() => Ok((key, http)),
-        (key, http) => {
-            twins.extend(key.err().into_iter().flatten().chain(http.err()));
-            Err(twins)
+/// What of a pool may be wrong: its key, its probe, the files of its TLS, and names that are one on the ring.
+struct Parts {
+    key: Key,
+    http: Option<HttpProbe>,
+    tls: Option<Arc<Trust>>,
+}
+
+impl Parts {
+    fn compile(name: &str, written: &config::Pool, before: Before<'_>) -> Result<Self, Vec<Complaint>> {
+        let mut twins = twins(name, written);
+        let (key, http) = (Key::compile(written), HttpProbe::compile(written));
+        match (key, http, Trust::compile(written, before.trust())) {
+            (Ok(key), Ok(http), Ok(tls)) if twins.is_empty() => {
+                let http = http.map(|http| http.under(tls.as_ref()));
+                Ok(Self { key, http, tls })
+            }
+            (key, http, tls) => {
+                twins.extend(key.err().into_iter().flatten().chain(http.err()).chain(tls.err().into_iter().flatten()));
+                Err(twins)
+            }
         }
     }
 }
@@ -325,6 +349,7 @@ mod tests {
             max_in_flight: None,
             state: written::State::Serve,
             drain_over: Off::Off,
+            portless: false,
         };
         let probe = written::Probe { interval: seconds(2), timeout: seconds(1), http: None, rise: 2, fall: 3 };
         config::Pool {
@@ -332,6 +357,7 @@ mod tests {
             args: written::Args::All,
             origins: names.iter().map(origin).collect(),
             protocol: written::Protocol::Http1,
+            tls: Off::Off,
             host: written::Host::Preserve,
             timeouts: written::Timeouts::default(),
             connections: written::Connections {

@@ -17,6 +17,7 @@ use crate::health::{Address, Live, Memory, Policy, Role, Roster, Target};
 use super::carried::{Carried, StayCarried};
 use super::member::Origins;
 use super::{Origin, Pool};
+use crate::trust::Former;
 
 /// How long they stay.
 const STAY: Duration = Duration::from_secs(600);
@@ -186,17 +187,24 @@ pub(super) struct Before<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) parked: Option<&'a Parked>,
     pub(super) carried: Option<&'a Carried>,
+    /// Nothing is read again that was read for it.
+    pub(super) stays: bool,
 }
 
 impl<'a> Before<'a> {
     /// A pool that runs, with what is parked beside it.
     pub(super) fn running(pool: &'a Pool) -> Self {
-        Self { pool: Some(pool), parked: pool.parked(), carried: None }
+        Self { pool: Some(pool), parked: pool.parked(), carried: None, stays: false }
     }
 
     /// A pool that is gone.
     pub(super) fn gone(parked: &'a Parked) -> Self {
-        Self { pool: None, parked: Some(parked), carried: None }
+        Self { pool: None, parked: Some(parked), carried: None, stays: false }
+    }
+
+    /// What of its TLS is taken over.
+    pub(super) fn trust(&self) -> Former<'a> {
+        Former { trust: self.pool.and_then(|pool| pool.settings.tls.as_ref()), stays: self.stays }
     }
 
     /// Did nobody serve yet?
@@ -224,7 +232,7 @@ fn apart(roster: &Roster, stays: &[Stay], memory: Arc<Memory>) -> Arc<Roster> {
     let policy = Policy { spare: 1.0, fail: true, ..roster.policy.clone() };
     let pool = Arc::from(format!("{}, parked", roster.pool));
     let apart = Roster::new(pool, policy, stays.iter().map(target).collect());
-    Arc::new(Roster { http: roster.http.clone(), memory, ..apart })
+    Arc::new(Roster { http: roster.http.clone(), tls: roster.tls.clone(), memory, ..apart })
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! What holds for attempts at a pool's origins? The pool's settings in the types the data plane takes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::pool;
 use crate::config::route::RouteTimeouts;
 use crate::config::units::Off;
+use crate::trust::Trust;
 
 /// Settings of a pool.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// What is spoken to the origins.
     pub protocol: Protocol,
+    /// How TLS is spoken to them, if it is.
+    pub tls: Option<Arc<Trust>>,
     /// Limits in time.
     pub timeouts: Timeouts,
     /// Connections.
@@ -22,8 +26,8 @@ pub struct Settings {
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS, by prior knowledge.
-    H2c,
+    /// HTTP/2: agreed on by ALPN with TLS, by prior knowledge without.
+    Http2,
 }
 
 /// Limits in time for an attempt.
@@ -68,14 +72,15 @@ impl Timeouts {
 }
 
 impl Settings {
-    /// The settings as written.
-    pub fn compile(written: &pool::Pool) -> Self {
+    /// The settings as written; `tls`: what was made of their section of that name.
+    pub fn compile(written: &pool::Pool, tls: Option<Arc<Trust>>) -> Self {
         let (timeouts, connections) = (&written.timeouts, &written.connections);
         Self {
             protocol: match written.protocol {
                 pool::Protocol::Http1 => Protocol::Http1,
-                pool::Protocol::H2c => Protocol::H2c,
+                pool::Protocol::H2 | pool::Protocol::H2c => Protocol::Http2,
             },
+            tls,
             timeouts: Timeouts {
                 connect: timeouts.connect.0,
                 send: timeouts.send.0,

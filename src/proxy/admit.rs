@@ -114,7 +114,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
 
 /// Over HTTP/2 a target reaches an origin as UTF-8 or not at all: Pingora would refuse it once a connection is held.
 fn takes_utf8(upstream: &Upstream) -> bool {
-    upstream.pool.settings().protocol == Protocol::H2c
+    upstream.pool.settings().protocol == Protocol::Http2
 }
 
 /// From now on the connection watches over the body: how fast it comes, and where it ends.

@@ -11,32 +11,25 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Version, header};
 use pingora_core::Result;
 use pingora_core::protocols::Digest;
-use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy, PeerOptions, Tracer};
+use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
-use super::dial::{Counted, in_turn};
+use super::peer::{lacks_h2, speak_h2, took};
 use super::request::{
     SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
 };
 use super::{Gateway, kept, reject};
 use crate::balance;
-use crate::health::Endpoint;
-use crate::pool::{Ask, Member, Pick, Pool, Protocol, Timeouts};
+use crate::pool::{Ask, Pick, Protocol, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
 use crate::template::Keyed;
 use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
-
-/// Streams on one HTTP/2 connection to an origin at most.
-const STREAMS: usize = 100;
-/// What of one answer may be held for a client that reads slowly, and of all on a connection. Pingora's 8 MiB for each would
-/// be held for every such client.
-const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
 
 /// A connection to an origin, just taken from the pool or opened.
 pub(super) struct Connected<'a> {
@@ -60,7 +53,7 @@ impl Gateway {
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
         let connection = pick.origin.next_connection();
         let mut peer = self.connect_to(&pick, connection, &upstream.pool, &route.timeouts)?;
-        if upstream.pool.settings().protocol == Protocol::H2c {
+        if upstream.pool.settings().protocol == Protocol::Http2 {
             speak_h2(&mut peer.options, ctx, &route.timeouts);
         }
         if !headers::concern_one_hop(&session.req_header().headers) {
@@ -86,43 +79,20 @@ impl Gateway {
         Ok(peer)
     }
 
-    fn connect_to(
-        &self,
-        pick: &Pick,
-        connection: u64,
-        pool: &Pool,
-        timeouts: &Timeouts,
-    ) -> Result<Box<HttpPeer>, Class> {
-        let mut peer = match &pick.endpoint {
-            Endpoint::Ip(address) => HttpPeer::new(*address, false, String::new()),
-            Endpoint::Unix(path) => {
-                let path = path.to_str().ok_or(Class::ConnectRefused)?;
-                HttpPeer::new_uds(path, false, String::new()).map_err(|_| Class::ConnectRefused)?
-            }
-        };
-        let settings = pool.settings();
-        peer.group_key = pick.origin.connection_group(self.shard);
-        let options = &mut peer.options;
-        options.connection_timeout = Some(timeouts.connect);
-        // None for reads: the watchdog's silence holds, without a timer for every read.
-        options.write_timeout = Some(timeouts.send);
-        let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
-        options.idle_timeout = Some(kept);
-        if let Some(connecting) = pool.members().get(pick.member).and_then(Member::connecting) {
-            in_turn(options, connecting, timeouts.connect);
-        }
-        options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
-        Ok(Box::new(peer))
-    }
-
     /// A connection is held: the watch over the attempt begins.
-    pub(super) fn connected(&self, ctx: &mut Ctx, held: &Connected<'_>, now: Instant) {
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(super) fn connected(&self, ctx: &mut Ctx, held: &Connected<'_>, now: Instant) -> Result<()> {
         let h2 = held.peer.options.alpn.get_min_http_version() == 2;
         let shared = h2 && held.peer.options.max_h2_streams > 1;
-        let Some((route, upstream)) = ctx.target() else { return };
-        let (timeouts, limits) = (route.timeouts, upstream.pool.settings().connections);
-        let established = held.digest.and_then(|digest| digest.timing_digest.first()?.as_ref());
-        let took = established.and_then(|timing| timing.establishment_duration);
+        let Some((route, upstream)) = ctx.target() else { return Ok(()) };
+        let settings = upstream.pool.settings();
+        if lacks_h2(settings, held.digest) {
+            return Err(super::again::raise(Class::TlsFailed));
+        }
+        let (timeouts, limits, took) = (route.timeouts, settings.connections, took(settings, held.digest));
+        let group = ctx.running.as_ref().map(|running| self.group(running.lease.origin(), settings));
         let (served, age) = self.connections.count(held.fd, held.reused, now);
         let last =
             limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
@@ -130,21 +100,21 @@ impl Gateway {
         if let Some(attempt) = ctx.attempt() {
             attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
         }
-        let Some(running) = ctx.running.as_mut() else { return };
+        let Some(running) = ctx.running.as_mut() else { return Ok(()) };
         running.lease.connected(now);
         if !held.reused {
             running.lease.origin().connection_has(running.connection, held.fd);
         }
         running.last_on_connection = last && !h2;
         // An HTTP/2 connection has other requests on it: it is passed over from now on, and ends when it is idle.
-        let origin = running.lease.origin();
-        if last && h2 && held.peer.group_key == origin.connection_group(self.shard) {
-            origin.hide_idle(self.shard);
+        if last && h2 && Some(held.peer.group_key) == group {
+            running.lease.origin().hide_idle(self.shard);
         }
         if !shared {
             running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));
             owe(ctx, now);
         }
+        Ok(())
     }
 
     /// An answer's header came from the origin.
@@ -209,7 +179,7 @@ fn relax(ctx: &Ctx) {
     let (Some(Running { watch: Some(watch), .. }), Some((route, upstream))) = (&ctx.running, ctx.target()) else {
         return;
     };
-    if upstream.pool.settings().protocol == Protocol::H2c {
+    if upstream.pool.settings().protocol == Protocol::Http2 {
         // What Pingora has not handed on yet does not lie in the socket: a client that takes its time is not to look
         // like an origin that is silent. Its own limit comes first.
         let client = ctx.wire.as_ref().map_or(Duration::ZERO, |wire| wire.limits().send_timeout);
@@ -219,23 +189,8 @@ fn relax(ctx: &Ctx) {
     }
 }
 
-fn silence(streams: bool, timeouts: &Timeouts) -> Duration {
+pub(super) fn silence(streams: bool, timeouts: &Timeouts) -> Duration {
     if streams { timeouts.stream } else { timeouts.read }
-}
-
-/// HTTP/2 by prior knowledge. Streams share a connection, which no watchdog may cut: the time-out is Pingora's. It runs
-/// from the request's header on, so that a body would have to be sent within it: a request with one gets a connection
-/// that is not shared, unless it may stream for long.
-fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
-    options.h2_stream_window_size = Some(WINDOWS.0);
-    options.h2_connection_window_size = Some(WINDOWS.1);
-    options.set_http_version(2, 2);
-    if ctx.body == Body::Sent || ctx.streams {
-        options.max_h2_streams = STREAMS;
-        options.read_timeout = Some(silence(ctx.streams, timeouts));
-    } else {
-        options.max_h2_streams = 1;
-    }
 }
 
 /// The key of a request; `None` without a pool.

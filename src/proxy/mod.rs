@@ -11,6 +11,7 @@ mod dial;
 mod encode;
 mod forward;
 mod kept;
+mod peer;
 mod pressure;
 mod record;
 pub mod reject;
@@ -116,8 +117,7 @@ impl ProxyHttp for Gateway {
         digest: Option<&Digest>,
         ctx: &mut Held,
     ) -> Result<()> {
-        self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now());
-        Ok(())
+        self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now())
     }
 
     /// Runs for every try, on a fresh copy of the client's header.

@@ -29,6 +29,7 @@ pub fn facts(class: Class) -> Facts {
         Class::ConnectRefused => (StatusCode::BAD_GATEWAY, "connection_refused"),
         Class::ConnectTimeout => (StatusCode::GATEWAY_TIMEOUT, "connection_timeout"),
         Class::TlsFailed => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
+        Class::Untrusted => (StatusCode::BAD_GATEWAY, "tls_certificate_error"),
         Class::Stale | Class::Reset | Class::ClosedEarly => (StatusCode::BAD_GATEWAY, "connection_terminated"),
         Class::ResponseTimeout => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
         Class::InvalidResponse => (StatusCode::BAD_GATEWAY, "http_protocol_error"),

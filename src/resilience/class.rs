@@ -30,6 +30,8 @@ classes! {
     ConnectTimeout = "connect_timeout",
     /// No TLS session.
     TlsFailed = "tls_failed",
+    /// The other side of a TLS connection is not who it has to be.
+    Untrusted = "tls_failed",
     /// A pooled connection closed before a byte came back.
     Stale = "stale",
     /// A connection closed before the header was whole.
@@ -69,10 +71,11 @@ classes! {
 }
 
 impl Class {
-    /// A word that no other class has: two limits are one to those outside.
+    /// A word that no other class has: two limits are one to those outside, as are two ways to fail in TLS.
     pub(super) const fn tag(self) -> &'static str {
         match self {
             Self::Saturated => "saturated",
+            Self::Untrusted => "untrusted",
             other => other.as_str(),
         }
     }

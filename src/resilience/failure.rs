@@ -86,7 +86,8 @@ fn by_client(etype: &ErrorType) -> Class {
 fn while_connecting(error: &Error) -> Class {
     match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Class::ConnectTimeout,
-        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => Class::TlsFailed,
+        ErrorType::InvalidCert => Class::Untrusted,
+        ErrorType::TLSHandshakeFailure | ErrorType::TLSWantX509Lookup => Class::TlsFailed,
         // An operator's firewall or a socket's mode says no as clearly as the origin would (EPERM, EACCES); any other
         // InternalError is ours.
         ErrorType::InternalError if root_io(error).is_none() => Class::LocalLimit,
@@ -197,7 +198,7 @@ mod tests {
         check(&Error::new_up(ConnectTimedout), Stage::Connecting, Class::ConnectTimeout);
         check(&os(ConnectTimedout, Errno::ETIMEDOUT), Stage::Connecting, Class::ConnectTimeout);
         check(&Error::new_up(TLSHandshakeFailure), Stage::Connecting, Class::TlsFailed);
-        check(&Error::new_up(InvalidCert), Stage::Connecting, Class::TlsFailed);
+        check(&Error::new_up(InvalidCert), Stage::Connecting, Class::Untrusted);
     }
 
     #[test]

@@ -219,7 +219,9 @@ impl Reason {
     fn of(failure: Failure) -> Option<Self> {
         match failure {
             Failure::Status(_) => Some(Self::Status),
-            Failure::Class(Class::ConnectRefused | Class::ConnectTimeout | Class::TlsFailed) => Some(Self::Connect),
+            Failure::Class(Class::ConnectRefused | Class::ConnectTimeout | Class::TlsFailed | Class::Untrusted) => {
+                Some(Self::Connect)
+            }
             Failure::Class(Class::Stale) => Some(Self::Stale),
             Failure::Class(Class::Reset) => Some(Self::Reset),
             Failure::Class(Class::ResponseTimeout) => Some(Self::Timeout),

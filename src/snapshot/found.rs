@@ -115,7 +115,7 @@ impl Snapshot {
         if self.pools.iter().all(is_current) {
             return None;
         }
-        Some(Self::compile(&self.config, Some(self), metrics, now).map(|next| next.in_place_of(self)))
+        Some(self.brought_up(&self.config, metrics, now).map(|next| next.in_place_of(self)))
     }
 
     /// Pools that find their origins.
@@ -127,7 +127,8 @@ impl Snapshot {
     }
 
     /// As the configuration that `old` is; keys that are counted apart go on to be.
-    pub(super) fn in_place_of(mut self, old: &Self) -> Self {
+    #[must_use]
+    pub fn in_place_of(mut self, old: &Self) -> Self {
         for upstream in &mut self.pools {
             let trial = old.named(upstream.pool.name()).and_then(|before| before.tail.trial.clone());
             // Nobody else holds the tail before it is published.

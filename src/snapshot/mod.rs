@@ -11,6 +11,7 @@ mod carried;
 mod found;
 pub mod guard;
 mod limits;
+mod past;
 mod settle;
 mod store;
 mod upstream;
@@ -35,6 +36,7 @@ pub use settle::Settled;
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
 
+use past::Past;
 use settle::Before;
 
 /// The compiled configuration.
@@ -99,6 +101,11 @@ impl Snapshot {
         now: Instant,
     ) -> Result<Self, Vec<Complaint>> {
         Self::assemble(config, previous.map_or(Past::Nothing, Past::Here), metrics, now)
+    }
+
+    /// It as it is now: files are not read again, so that a new one half of which is there is in nobody's way.
+    fn brought_up(&self, config: &Config, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
+        Self::assemble(config, Past::Current(self), metrics, now)
     }
 
     fn assemble(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
@@ -198,6 +205,22 @@ impl Snapshot {
         }
     }
 
+    /// What is to be said of it though it serves, by path.
+    pub fn warnings(&self) -> impl Iterator<Item = Complaint> {
+        let trusts =
+            self.pools.iter().filter_map(|upstream| Some((&upstream.pool, upstream.pool.settings().tls.as_ref()?)));
+        trusts.filter_map(|(pool, trust)| Some(under(pool.name(), trust.warning()?)))
+    }
+
+    /// What it has otherwise than `old` for what files hold that the configuration names: paths of the sections.
+    pub fn read_anew(&self, old: &Self) -> Vec<String> {
+        let trust = |upstream: &Upstream| upstream.pool.settings().tls.as_ref().map(|trust| trust.identity());
+        let changed = |upstream: &&Upstream| {
+            old.named(upstream.pool.name()).is_some_and(|before| trust(before) != trust(upstream))
+        };
+        self.pools.iter().filter(changed).map(|upstream| format!("pools.{}.tls", upstream.pool.name())).collect()
+    }
+
     /// The configuration it was compiled from.
     pub fn config(&self) -> &Config {
         &self.config
@@ -280,40 +303,6 @@ impl Snapshot {
     }
 }
 
-/// What a snapshot takes over from.
-#[derive(Clone, Copy)]
-enum Past<'a> {
-    Nothing,
-    /// The snapshot in force.
-    Here(&'a Snapshot),
-    /// What another process told of the one in force there.
-    Told(&'a Carried),
-}
-
-impl<'a> Past<'a> {
-    fn snapshot(self) -> Option<&'a Snapshot> {
-        match self {
-            Self::Here(snapshot) => Some(snapshot),
-            Self::Nothing | Self::Told(_) => None,
-        }
-    }
-
-    fn told(self, pool: &str) -> Option<&'a carried::UpstreamCarried> {
-        match self {
-            Self::Told(carried) => carried.pool(pool),
-            Self::Nothing | Self::Here(_) => None,
-        }
-    }
-
-    fn gone_without(self, config: &Config, now: Instant) -> Vec<Parked> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Here(previous) => previous.gone_without(config, now),
-            Self::Told(carried) => carried.gone(now),
-        }
-    }
-}
-
 struct Parts {
     table: Table,
     routes: Vec<Route>,
@@ -332,10 +321,12 @@ impl Parts {
             let found = Found::of(name, written, (before, previous), told.and_then(|told| told.found.as_ref()), now);
             let written = &*Found::section(found.as_ref(), written);
             let gone = previous.and_then(|previous| previous.gone.iter().find(|gone| **gone.pool() == **name));
-            let compiled = match (told, gone) {
-                (Some(told), _) => Pool::compile_carried(name, written, &told.pool, now),
-                (None, Some(gone)) => Pool::compile_again(name, written, gone, now),
-                (None, None) => Pool::compile(name, written, before.map(|before| &before.pool), now),
+            let running = before.map(|before| &before.pool);
+            let compiled = match (told, gone, running) {
+                (Some(told), ..) => Pool::compile_carried(name, written, &told.pool, now),
+                (None, Some(gone), _) => Pool::compile_again(name, written, gone, now),
+                (None, None, Some(running)) if past.stays() => Pool::compile_on(name, written, running, now),
+                (None, None, running) => Pool::compile(name, written, running, now),
             };
             match compiled {
                 Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {

@@ -110,7 +110,7 @@ impl Snapshot {
             }
         }
         // It was compiled once, each pool of it: it can be again.
-        let next = Self::compile(&config, Some(self), metrics, now).ok()?;
+        let next = self.brought_up(&config, metrics, now).ok()?;
         let next = if undone.is_empty() { next.in_place_of(self) } else { next.undone(self.before.as_ref()) };
         Some(Settled { next, undone, taken })
     }

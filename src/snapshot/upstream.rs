@@ -97,10 +97,11 @@ fn hosts(
         let number = before.pool.members().iter().position(|old| old.name() == member.name())?;
         before.hosts.get(number).cloned()
     };
+    let tls = pool.settings().tls.is_some();
     let host = |(number, member): (usize, &Member)| match written.origins.get(number) {
-        Some(origin) if member.successor().is_none() => host_towards(&written.host, &origin.address),
+        Some(origin) if member.successor().is_none() => host_towards(&written.host, &origin.address, tls),
         // One that another process had and no file names stands where it said.
-        _ => old(member).map_or_else(|| host_towards(&written.host, &member.address().written()), Ok),
+        _ => old(member).map_or_else(|| host_towards(&written.host, &member.address().written(), tls), Ok),
     };
     let hosts = pool.members().iter().enumerate().map(host);
     hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))

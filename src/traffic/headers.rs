@@ -122,12 +122,13 @@ impl Forwarding {
 }
 
 /// The Host that the origin at `address` sees; `None`: the client's.
-pub fn host_towards(written: &pool::Host, address: &Address) -> Result<Option<HeaderValue>, Invalid> {
+pub fn host_towards(written: &pool::Host, address: &Address, tls: bool) -> Result<Option<HeaderValue>, Invalid> {
+    let default_port = if tls { 443 } else { 80 };
     let host = match (written, address) {
         (pool::Host::Preserve, _) => return Ok(None),
         (pool::Host::Literal(host), _) => host.clone(),
-        (pool::Host::Address, Address::Ip(address)) if address.port() == 80 => uri_host(address.ip()),
-        (pool::Host::Address, Address::Name(name, 80)) => name.clone(),
+        (pool::Host::Address, Address::Ip(address)) if address.port() == default_port => uri_host(address.ip()),
+        (pool::Host::Address, Address::Name(name, port)) if *port == default_port => name.clone(),
         (pool::Host::Address, Address::Unix(_)) => "localhost".to_owned(),
         (pool::Host::Address, address) => address.to_string(),
     };
@@ -362,7 +363,7 @@ mod tests {
     fn the_pool_says_which_host_the_origin_sees() {
         let address = |text: &str| Address::Ip(text.parse().unwrap());
         let seen = |written: pool::Host, address: Address| {
-            host_towards(&written, &address).map(|host| host.map(|host| host.to_str().unwrap().to_owned()))
+            host_towards(&written, &address, false).map(|host| host.map(|host| host.to_str().unwrap().to_owned()))
         };
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(seen(pool::Host::Preserve, address("10.0.0.1:80")), Ok(None));

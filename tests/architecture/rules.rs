@@ -26,21 +26,23 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
             "health",
             "observe",
             "age",
+            "trust",
         ]),
     ),
-    ("pool", Some(&["balance", "health", "resilience", "config", "template", "age"])),
+    ("pool", Some(&["balance", "health", "resilience", "config", "template", "age", "trust"])),
     ("routing", Some(&["template", "config"])),
     ("balance", Some(&["template", "config", "age"])),
-    ("health", Some(&["balance", "template", "config", "age"])),
+    ("health", Some(&["balance", "template", "config", "age", "trust"])),
     ("resilience", Some(&["template", "config", "age"])),
     ("traffic", Some(&["template", "config"])),
     ("observe", Some(&["template", "config", "age"])),
     ("template", Some(&["config"])),
+    ("trust", Some(&["config"])),
     ("config", Some(&[])),
     ("age", Some(&[])),
 ];
 
-const KNOW_PINGORA: [&str; 4] = ["admin", "lifecycle", "listeners", "proxy"];
+const KNOW_PINGORA: [&str; 5] = ["admin", "lifecycle", "listeners", "proxy", "trust"];
 const FILES_THAT_KNOW_PINGORA: [&str; 2] = ["src/health/probe.rs", "src/resilience/failure.rs"];
 const KNOW_ITS_HEADERS: [&str; 4] = ["config", "template", "routing", "traffic"];
 

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_yaml::{Mapping, Value};
 
+use crate::rig::Authority;
+
 /// Where a block belongs that does not begin at the top: by its first key.
 const INSIDE: [(&str, &[&str]); 5] = [
     ("slow_start", &["pools", "origin"]),
@@ -73,11 +75,15 @@ fn whole(block: &str) -> Value {
 #[test]
 fn every_block_of_the_documents_is_taken() {
     let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("example");
+    fs::write(folder.path().join("origins-ca.pem"), authority.pem()).unwrap();
+    authority.issue("client.example").write(folder.path(), "client", "client-key");
     let mut count = 0;
     for path in documents() {
         for (line, block) in blocks(&fs::read_to_string(&path).unwrap()) {
             let file = folder.path().join(format!("{}-{line}.yaml", path.file_stem().unwrap().to_string_lossy()));
-            fs::write(&file, serde_yaml::to_string(&whole(&block)).unwrap()).unwrap();
+            let text = serde_yaml::to_string(&whole(&block)).unwrap();
+            fs::write(&file, text.replace("/etc/moorgate/tls", &folder.path().display().to_string())).unwrap();
             let check =
                 Command::new(env!("CARGO_BIN_EXE_moorgate")).arg("check").arg("-c").arg(&file).output().unwrap();
             let said = String::from_utf8_lossy(&check.stdout).into_owned();

@@ -46,6 +46,7 @@ mod order_of_a_pick;
 mod origin_caches;
 mod origin_does_as_told;
 mod origins_fail;
+mod origins_over_tls;
 mod origins_pause;
 mod our_answers;
 mod overload;

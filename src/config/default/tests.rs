@@ -109,7 +109,7 @@ fn the_schema_refuses_what_the_reader_refuses() {
         "balence: {}",
         "balance: { algorithm: hahs }",
         "origins: [ { address: a, weight: 0 } ]",
-        "protocol: h2",
+        "protocol: h3",
         "timeouts: { read: 10 }",
         "health: { min_healthy: 50 }",
         "args: { keep: 1 }",

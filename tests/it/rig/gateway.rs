@@ -74,6 +74,12 @@ impl Setup {
         self
     }
 
+    /// `$NAME` stands for this address.
+    pub(crate) fn named(mut self, name: &str, address: SocketAddr) -> Self {
+        self.names.insert(name.to_owned(), address.to_string());
+        self
+    }
+
     /// Sets a key of the `process` section.
     pub(crate) fn process(mut self, key: &str, value: &str) -> Self {
         self.process.insert(key.to_owned(), value.to_owned());

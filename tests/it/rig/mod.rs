@@ -6,6 +6,7 @@
 //! listener until the moment they are handed over, so that two runs on one machine do not meet.
 
 mod between;
+mod certificates;
 mod client;
 mod disk;
 mod dns;
@@ -29,6 +30,7 @@ mod raw;
 mod rules;
 #[path = "../../origin/script.rs"]
 mod script;
+mod secured;
 mod stream;
 mod traffic;
 mod way;
@@ -36,6 +38,7 @@ mod way;
 use std::time::{Duration, Instant};
 
 pub(crate) use between::{Harm, between};
+pub(crate) use certificates::Authority;
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
 pub(crate) use dns::{Dns, Say, dns, loopback};
@@ -53,6 +56,7 @@ pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw, takes_nobody};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
+pub(crate) use secured::{Greeting, Terms, secured};
 pub(crate) use stream::{Framed, download, upload};
 pub(crate) use traffic::{takes_traffic, traffic};
 pub(crate) use way::{Way, activated, may_be_first};
