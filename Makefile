@@ -1,4 +1,4 @@
-# make demo | test | soak-upgrades | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
@@ -7,7 +7,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 # A wire test waits for most of its time: half as many again as there are cores run at once.
 TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
-.PHONY: demo test soak-upgrades lint bench smoke bench-versus bench-incidents sim mutants image-test needs
+.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-versus bench-incidents sim mutants image-test needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -15,7 +15,7 @@ demo: needs
 
 # Unit, property, architecture and wire tests; some stand beside a real nginx, behind a real HAProxy or ask a real DNS server.
 test: needs
-	@.ci/needs nginx dnsmasq haproxy
+	@.ci/needs nginx dnsmasq haproxy nghttp2 websockets
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default) --test-threads $(TESTS)
 else
@@ -29,6 +29,12 @@ soak-upgrades: needs
 	@.ci/needs haproxy
 	MOORGATE_ROUNDS=$(ROUNDS) $(CARGO) test --locked --profile $(PROFILE) --test it -- --nocapture --test-threads 1 \
 		u2_b63 b63_ p8_whoever u2_the_next_process_may_hang
+
+# Ten thousand WebSockets begun and ended under load, by a library's clients and by our own, which the tests do with a tenth.
+soak-websockets: needs
+	@.ci/needs websockets
+	MOORGATE_ROUNDS=10 $(CARGO) test --locked --profile $(PROFILE) --test it -- --nocapture --test-threads 1 \
+		no_upgrade_of_many p946_no_tunnel requests_at_random
 
 lint: needs
 	$(CARGO) fmt --check

@@ -10,7 +10,8 @@ use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
-use super::request::{Host, asks_to_switch, in_target, streams, with_facts};
+use super::form;
+use super::request::{Host, asks_to_switch, streams, with_facts};
 use super::wire::{End, Wire};
 use crate::pool::Protocol;
 use crate::resilience::Class;
@@ -18,13 +19,6 @@ use crate::routing;
 use crate::snapshot::{Action, Route, Snapshot, Upstream};
 use crate::template::path;
 use crate::traffic::crumbs;
-use crate::traffic::framing::check_framing;
-use crate::traffic::hop::check_connection;
-use crate::traffic::limits::{Size, check_host};
-use crate::traffic::{Denial, Limits, Target};
-
-/// What a header line costs in HTTP/2 beside its name and value (RFC 9113, section 10.5.1).
-const HEADER_LINE: usize = 32;
 
 /// The first hook of a request: from here on the connection's answers are ours to give.
 pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
@@ -45,6 +39,11 @@ pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
         session.set_write_timeout(Some(limits.send_timeout));
     } else {
         session.as_downstream_mut().set_pipelining_enabled(true);
+        if session.req_header().version == Version::HTTP_10 {
+            // It takes the first status for the last, and asks for none before it (RFC 9110, sections 10.1.1 and 15.2).
+            session.as_downstream_mut().set_ignore_info_resp(true);
+            session.req_header_mut().remove_header(&header::EXPECT);
+        }
         // Pingora has switched it off for HTTP/1.0, `Connection: close` and a length beside chunks: that stays.
         let alive = session.as_downstream().get_keepalive().is_some() && !wire.must_close();
         session.set_keepalive(alive.then(|| limits.keepalive.as_secs().max(1)));
@@ -70,11 +69,11 @@ fn caller(wire: &Wire, request: &RequestHeader, ctx: &Ctx) -> Caller {
 /// Takes the request, or says why not.
 pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
-    let request = session.req_header();
-    if request.method == Method::CONNECT {
+    if session.req_header().method == Method::CONNECT {
         return Err(Class::MethodNotAllowed);
     }
-    check_form(session, ctx, snapshot.request_limits())?;
+    form::check(session, ctx, snapshot.request_limits())?.settle(session)?;
+    let request = session.req_header();
     let number = with_facts(request, ctx, |facts| {
         let merged = path::merged(facts.path()).map_err(|_| Class::BadRequest)?;
         let asked = routing::Request {
@@ -103,7 +102,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
         return Err(Class::BadRequest);
     }
     if !session.as_downstream_mut().is_body_empty() {
-        ctx.body = if waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
+        ctx.body = if form::waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
         // Streams share a connection, which cannot tell whose body is late: the watchdog can.
         if let Some(wire) = ctx.wire.as_ref().filter(|wire| !wire.is_h2()) {
             follow_body(session, wire)?;
@@ -142,43 +141,6 @@ fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
 fn choose(ctx: &mut Ctx, snapshot: &Snapshot, pool: usize) {
     ctx.pool = Some(pool);
     ctx.pool_tail = snapshot.upstream(pool).map(|upstream| Arc::clone(&upstream.tail));
-}
-
-/// Sizes, Host, framing, what concerns this hop, and target.
-fn check_form(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<(), Class> {
-    let request = session.req_header();
-    let target = request.raw_path();
-    let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes());
-    let header_bytes = match &raw {
-        Some(raw) => raw.len(),
-        None => request.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_LINE).sum(),
-    };
-    limits.check(Size { header_bytes, uri_bytes: target.len() }, &request.headers).map_err(class)?;
-    check_host(request.version, in_target(request), &request.headers).map_err(class)?;
-    check_framing(&request.headers).and_then(|()| check_connection(&request.headers)).map_err(class)?;
-    let method = request.method.as_str().as_bytes();
-    Target::parse(method, target).map_err(class)?;
-    // The connection has the line as it was sent; Pingora has escaped or cut what it did not like.
-    let plain = ctx.wire.as_ref().is_none_or(|wire| wire.target_is_plain(raw.as_deref().unwrap_or_default()));
-    if plain { Ok(()) } else { Err(Class::BadRequest) }
-}
-
-/// The class a denial is counted and answered as.
-fn class(denial: Denial) -> Class {
-    match denial {
-        Denial::Target | Denial::NoHost | Denial::ManyHosts | Denial::Host => Class::BadRequest,
-        Denial::Framing | Denial::Connection => Class::BadRequest,
-        Denial::HeaderBytes | Denial::HeaderLines => Class::HeaderTooLarge,
-        Denial::UriBytes => Class::UriTooLong,
-        Denial::Address => Class::Denied,
-    }
-}
-
-/// Does the client keep its body until an interim answer says that it is wanted? Over HTTP/2 none reaches it.
-fn waits_for_continue(request: &RequestHeader) -> bool {
-    let expects = request.headers.get(header::EXPECT);
-    request.version == Version::HTTP_11
-        && expects.is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Does the request ask for something that is silent for long by nature? The answer's type has the last word.

@@ -110,6 +110,8 @@ pub(super) struct Running {
     /// The answer was given up for another try.
     pub(super) given_up: bool,
     pub(super) answer: Answer,
+    /// Interim answers that came.
+    pub(super) interims: u32,
 }
 
 /// One try, for the record.

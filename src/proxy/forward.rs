@@ -16,10 +16,11 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
+use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::peer::{lacks_h2, speak_h2, took};
 use super::request::{
-    SCHEME, ask_for_no_other_switch, asks_to_switch, authority, host_line, origin_form, streams, with_facts,
+    SCHEME, ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts,
 };
 use super::{Gateway, kept, reject};
 use crate::balance;
@@ -30,6 +31,7 @@ use crate::snapshot::Upstream;
 use crate::template::Keyed;
 use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
+use crate::traffic::lookalikes;
 
 /// A connection to an origin, just taken from the pool or opened.
 pub(super) struct Connected<'a> {
@@ -74,8 +76,15 @@ impl Gateway {
         let lease = pick.lease(now);
         let lease = lease.asked_by(ctx.client());
         let answer = Answer::Nothing;
-        ctx.running =
-            Some(Running { lease, connection, watch: None, last_on_connection: false, given_up: false, answer });
+        ctx.running = Some(Running {
+            lease,
+            connection,
+            watch: None,
+            last_on_connection: false,
+            given_up: false,
+            answer,
+            interims: 0,
+        });
         Ok(peer)
     }
 
@@ -125,22 +134,13 @@ impl Gateway {
         ctx: &mut Ctx,
         now: Instant,
     ) -> Result<()> {
-        let switches = reject::switches_protocol(head.status);
-        if switches && !(head.version == Version::HTTP_11 && asks_to_switch(session.req_header())) {
-            return Err(super::again::raise(Class::InvalidResponse));
-        }
-        let interim = head.status.is_informational() && !switches;
+        let kind = answer::kind(session, head)?;
         let Some(running) = ctx.running.as_mut() else { return Ok(()) };
         if let Some(watch) = &running.watch {
             watch.heard(now);
         }
-        if interim {
-            running.answer = Answer::Interim;
-            if ctx.body == Body::Held && head.status.as_u16() == 100 {
-                ctx.body = Body::Owed;
-                owe(ctx, now);
-            }
-            return Ok(());
+        if kind == Kind::Interim {
+            return answer::interim(head, ctx, now);
         }
         running.answer = Answer::Header;
         let status = head.status.as_u16();
@@ -153,7 +153,7 @@ impl Gateway {
         kept::compare(&head.headers, ctx);
         self.unwanted(session, status, ctx, now)?;
         headers::towards_client(head);
-        if streams(&head.headers) || switches {
+        if streams(&head.headers) || kind == Kind::Switch {
             ctx.streams = true;
         }
         relax(ctx);
@@ -248,6 +248,11 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     ask_for_no_other_switch(client, out);
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
     route.forwarding.towards_origin(out, &sender, host);
+    if asked.is_none() && host.is_none() {
+        // HTTP/1.0 may name none, and 1.1 may not do without.
+        out.insert_header(header::HOST, own_name(ctx))?;
+    }
+    lookalikes::take_out(out);
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
         out.insert_header(header::CONNECTION, HeaderValue::from_static("close"))?;
     }
@@ -255,7 +260,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
 }
 
 /// The client's patience with its own body begins, if it owes any.
-fn owe(ctx: &Ctx, now: Instant) {
+pub(super) fn owe(ctx: &Ctx, now: Instant) {
     let Some(wire) = ctx.wire.as_ref().filter(|_| ctx.body == Body::Owed) else { return };
     if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
         let limit = wire.limits().body_timeout;

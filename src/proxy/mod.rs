@@ -6,9 +6,11 @@
 
 mod admit;
 mod again;
+mod answer;
 pub mod ctx;
 mod dial;
 mod encode;
+mod form;
 mod forward;
 mod kept;
 mod peer;

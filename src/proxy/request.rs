@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 use pingora_http::RequestHeader;
 
 use super::ctx::Ctx;
+use crate::health::Endpoint;
 use crate::template::{Facts, host};
 use crate::traffic::{Target, hop};
 
@@ -57,6 +58,16 @@ pub(super) fn authority(request: &RequestHeader) -> &str {
 pub(super) fn host_line(request: &RequestHeader) -> Option<Cow<'_, HeaderValue>> {
     let named = || HeaderValue::from_str(authority(request)).ok().filter(|host| !host.is_empty());
     request.headers.get(header::HOST).map(Cow::Borrowed).or_else(|| named().map(Cow::Owned))
+}
+
+/// Under which name an origin is asked when nobody gave one: its address.
+pub(super) fn own_name(ctx: &Ctx) -> HeaderValue {
+    let endpoint = ctx.attempts.last().map(|attempt| &attempt.endpoint);
+    let address = endpoint.and_then(|endpoint| match endpoint {
+        Endpoint::Ip(address) => HeaderValue::try_from(address.to_string()).ok(),
+        Endpoint::Unix(_) => None,
+    });
+    address.unwrap_or(HeaderValue::from_static("localhost"))
 }
 
 /// What the target names: `:authority`, or the host of an absolute form, which Pingora keeps out of the URI. It has held

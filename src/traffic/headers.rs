@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{self, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use pingora_http::{RequestHeader, ResponseHeader};
 use smallvec::SmallVec;
 
@@ -144,13 +144,17 @@ pub fn concern_one_hop(request: &HeaderMap) -> bool {
     request.keys().any(|name| is_hop_by_hop(name) || framing_or_upgrade(name))
 }
 
-/// Takes out of an answer what names the hop behind us alone, and all but one of equal lengths. The framing stays for Pingora, and a switch of
-/// protocols as a whole.
+/// Takes out of an answer what names the hop behind us alone, and all but one of equal lengths. The framing stays for
+/// Pingora, but for an answer that has no body whatever it says (RFC 9110, section 8.6; RFC 9112, section 6.1), and a switch
+/// of protocols stays as a whole.
 pub fn towards_client(response: &mut ResponseHeader) {
     if response.status.as_u16() == 101 {
         return;
     }
-    if let Some(length) = framing::one_length(&response.headers) {
+    if response.status.is_informational() || response.status.as_u16() == 204 {
+        response.remove_header(&CONTENT_LENGTH);
+        response.remove_header(&TRANSFER_ENCODING);
+    } else if let Some(length) = framing::one_length(&response.headers) {
         _ = response.insert_header(CONTENT_LENGTH, length);
     }
     let lines = response.headers.get_all(CONNECTION).iter();

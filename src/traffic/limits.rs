@@ -62,7 +62,8 @@ pub fn check_host(version: Version, authority: Option<&str>, headers: &HeaderMap
     }
 }
 
-/// Do name and port end where every reader ends them? An address of IPv6 stands in brackets, a port has digits alone.
+/// Do name and port end where every reader ends them? An address of IPv6 stands in brackets, a port has digits alone and
+/// is one.
 fn ends_soundly(host: &[u8]) -> bool {
     let (name, rest) = match host {
         [b'[', inner @ ..] => match memchr::memchr(b']', inner) {
@@ -73,18 +74,19 @@ fn ends_soundly(host: &[u8]) -> bool {
     };
     let port = rest.strip_prefix(b":").unwrap_or(rest);
     let digits = (rest.is_empty() || rest[0] == b':') && port.iter().all(u8::is_ascii_digit);
-    digits && (host.is_empty() || !name.is_empty()) && !name.iter().any(|byte| matches!(byte, b'[' | b']'))
+    let exists = port.len() < 5 || std::str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok());
+    digits && exists && (host.is_empty() || !name.is_empty()) && !name.iter().any(|byte| matches!(byte, b'[' | b']'))
 }
 
 /// Can this be a name or an address, and a port (RFC 3986)? Never with `/`, `?`, `#`, `@`, a quote or a space, which
-/// others read as an end.
+/// others read as an end, or a comma, which is where a list of two hosts may have been made one line.
 pub(super) fn is_host(value: &HeaderValue) -> bool {
     value.as_bytes().iter().all(|byte| IN_HOSTS[usize::from(*byte)])
 }
 
 /// Which bytes may stand in a host: one look into a table for each byte of every request.
 const IN_HOSTS: [bool; 256] = {
-    let others = b"-._~%!$&'()*+,;=:[]";
+    let others = b"-._~%!$&'()*+;=:[]";
     let mut table = [false; 256];
     let mut byte = 0_u8;
     while byte < 128 {
@@ -128,14 +130,28 @@ mod tests {
 
     #[test]
     fn a_host_that_names_no_host_is_refused() {
-        for host in ["a/b", "a b", "a@b", "a?b", "a#b", "a\\b", "<a>"] {
+        for host in ["a/b", "a b", "a@b", "a?b", "a#b", "a\\b", "<a>", "a,b", "a, b"] {
             assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Err(Denial::Host), "{host}");
         }
-        for host in ["[::1", "::1]", "h:8x", "h:80:80", "[::1]80", "[]", ":80", "[a][b]", "a[b]", "::1"] {
+        for host in [
+            "[::1",
+            "::1]",
+            "h:8x",
+            "h:65536",
+            "h:000080",
+            "[::1]:99999",
+            "h:80:80",
+            "[::1]80",
+            "[]",
+            ":80",
+            "[a][b]",
+            "a[b]",
+            "::1",
+        ] {
             assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Err(Denial::Host), "{host}");
             assert_eq!(check_host(Version::HTTP_2, Some(host), &headers(&[])), Err(Denial::Host), "{host}");
         }
-        for host in ["[::1]:8080", "[::1]", "h", "h:", "h:80", "a.b-c_d.", ""] {
+        for host in ["[::1]:8080", "[::1]", "h", "h:", "h:80", "h:65535", "a.b-c_d.", ""] {
             assert_eq!(check_host(Version::HTTP_11, None, &headers(&[("host", host)])), Ok(()), "{host}");
         }
     }

@@ -6,8 +6,8 @@
 //! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), what ends its body
 //! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
 //! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
-//! [`headers`]; everything else of a request is passed on as it came. What an answer says of its origin's cache is read
-//! by [`cache_status`], and whether it is compressed by [`compression`].
+//! [`headers`], without what looks like one of them ([`lookalikes`]); everything else of a request is passed on as it came.
+//! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`].
 
 pub mod cache_status;
 pub mod caller;
@@ -18,6 +18,7 @@ pub mod framing;
 pub mod headers;
 pub mod hop;
 pub mod limits;
+pub mod lookalikes;
 mod networks;
 pub mod proxy_header;
 pub mod respell;

@@ -325,7 +325,7 @@ fn p946_no_tunnel_ends_with_its_switch() {
     };
     std::thread::scope(|scope| {
         for _ in 0..6 {
-            scope.spawn(|| (0..60).for_each(carries_two));
+            scope.spawn(|| (0..60 * rig::rounds(1)).for_each(carries_two));
         }
     });
     load.stop().assert_all_good();

@@ -2,10 +2,8 @@
 //!
 //! Followed on the bytes as they come, beside Pingora's reader, which takes a chunk without a size for the last one and
 //! any line for a trailer: another reader would find the next request elsewhere. Chunks are held to the grammar of
-//! RFC 9112, section 7.1, with CRLF at every end. Always: however the bytes are cut into pieces, the verdict and the
-//! place of the end are the same.
-
-use memchr::memchr2;
+//! RFC 9112, section 7.1, with CRLF at every end and no other control byte, and quoted text in an extension ends before
+//! its line. Always: however the bytes are cut into pieces, the verdict and the place of the end are the same.
 
 /// Digits of a chunk's size at most: what 64 bits hold.
 const DIGITS: u8 = 16;
@@ -43,6 +41,7 @@ enum State {
     /// In an extension, which ends with the line.
     Extension {
         size: u64,
+        text: Text,
     },
     /// Behind the CR of a size's line.
     SizeLf {
@@ -62,6 +61,15 @@ enum State {
     /// Behind the CR of the empty line.
     LastLf,
     Done,
+}
+
+/// Where in an extension, which may hold quoted text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    Plain,
+    Quoted,
+    /// Behind the backslash in a quoted one.
+    Escaped,
 }
 
 impl Body {
@@ -86,7 +94,7 @@ impl Body {
             left = match self.0 {
                 State::Bytes(size) => self.skip(left, size, State::Bytes, State::Done),
                 State::Data(size) => self.skip(left, size, State::Data, State::DataCr),
-                State::Extension { .. } | State::Value => self.skip_line(left)?,
+                State::Value => self.skip_value(left)?,
                 state => {
                     self.0 = step(state, *first).ok_or(Malformed)?;
                     rest
@@ -104,16 +112,14 @@ impl Body {
         bytes.get(taken..).unwrap_or_default()
     }
 
-    /// Goes over what is left of a line, up to its CR: a bare LF ends a line for some readers only.
-    fn skip_line<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
-        let Some(end) = memchr2(b'\r', b'\n', bytes) else { return Ok(&[]) };
-        let (Some(b'\r'), State::Extension { .. } | State::Value) = (bytes.get(end), self.0) else {
+    /// Goes over what is left of a trailer, up to its CR: a bare LF ends a line for some readers only, and so may another
+    /// control byte.
+    fn skip_value<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let Some(end) = bytes.iter().position(|byte| !is_text(*byte)) else { return Ok(&[]) };
+        if bytes.get(end) != Some(&b'\r') {
             return Err(Malformed);
-        };
-        self.0 = match self.0 {
-            State::Extension { size } => State::SizeLf { size },
-            _ => State::ValueLf,
-        };
+        }
+        self.0 = State::ValueLf;
         Ok(bytes.get(end + 1..).unwrap_or_default())
     }
 }
@@ -127,7 +133,11 @@ fn step(state: State, byte: u8) -> Option<State> {
             (digits < DIGITS).then_some(State::Size { digits: digits + 1, size })
         }
         (State::Size { digits: 1.., size } | State::Blank { size }, b'\r') => Some(State::SizeLf { size }),
-        (State::Size { digits: 1.., size } | State::Blank { size }, b';') => Some(State::Extension { size }),
+        (State::Size { digits: 1.., size } | State::Blank { size }, b';') => {
+            Some(State::Extension { size, text: Text::Plain })
+        }
+        (State::Extension { size, text: Text::Plain }, b'\r') => Some(State::SizeLf { size }),
+        (State::Extension { size, text }, _) if is_text(byte) => Some(State::Extension { size, text: text.then(byte) }),
         (State::Size { digits: 1.., size } | State::Blank { size }, b' ' | b'\t') => Some(State::Blank { size }),
         (State::SizeLf { size: 0 }, b'\n') => Some(State::Trailer),
         (State::SizeLf { size }, b'\n') => Some(State::Data(size)),
@@ -140,6 +150,22 @@ fn step(state: State, byte: u8) -> Option<State> {
         (State::LastLf, b'\n') => Some(State::Done),
         _ => None,
     }
+}
+
+impl Text {
+    fn then(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Plain, b'"') | (Self::Escaped, _) => Self::Quoted,
+            (Self::Quoted, b'"') => Self::Plain,
+            (Self::Quoted, b'\\') => Self::Escaped,
+            (text, _) => text,
+        }
+    }
+}
+
+/// What may stand in a line (RFC 9110, section 5.5).
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || !byte.is_ascii_control()
 }
 
 fn is_tchar(byte: u8) -> bool {
@@ -163,6 +189,7 @@ mod tests {
             "0\r\n\r\n",
             "5\r\nhello\r\n0\r\n\r\n",
             "5;a=b\r\nhello\r\n000\r\n\r\n",
+            "5;a=\"x\\\"y\t\";b\r\nhello\r\n0\r\n\r\n",
             "A \t;x\r\n0123456789\r\n0;last\r\nX: y\r\nA:\r\n\r\n",
             "2\r\n\r\n\r\n0\r\n\r\n",
         ] {
@@ -187,6 +214,11 @@ mod tests {
             "0\n\r\n",
             "5\nhello\r\n0\r\n\r\n",
             "5;a\nb\r\nhello\r\n0\r\n\r\n",
+            "5;a=\"\r\nhello\r\n0\r\n\r\n",
+            "5;a=\"b\\\"\r\nhello\r\n0\r\n\r\n",
+            "5;a\0\r\nhello\r\n0\r\n\r\n",
+            "5;a\rb\r\nhello\r\n0\r\n\r\n",
+            "0\r\nX: y\0\r\n\r\n",
             "5\r\nhelloo\r\n",
             "5\r\nhello\n0\r\n\r\n",
             "-1\r\n",
@@ -231,7 +263,7 @@ mod properties {
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(bytes in "[0-2a;: \\r\\nX]{0,40}", size in 1_usize..5) {
+        fn pieces_make_no_difference(bytes in "[0-2a;: \\r\\nX\"\\\\]{0,40}", size in 1_usize..5) {
             prop_assert_eq!(whole(bytes.as_bytes()), in_pieces(bytes.as_bytes(), size));
         }
 

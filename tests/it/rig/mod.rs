@@ -32,6 +32,7 @@ mod rules;
 mod script;
 mod secured;
 mod stream;
+mod strict;
 mod traffic;
 mod way;
 
@@ -58,6 +59,7 @@ pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
 pub(crate) use secured::{Greeting, Terms, secured};
 pub(crate) use stream::{Framed, download, upload};
+pub(crate) use strict::{Strict, Words, strict};
 pub(crate) use traffic::{takes_traffic, traffic};
 pub(crate) use way::{Way, activated, may_be_first};
 

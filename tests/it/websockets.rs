@@ -1,0 +1,122 @@
+//! WebSocket by a library that people use, on both sides (`websocket.py`): what it says comes through, and a tunnel ends
+//! when and as its ends do.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::rig::{self, Gateway, Process};
+
+/// A server of the library's.
+struct Server {
+    process: Process,
+    address: SocketAddr,
+    /// What is printed is in it.
+    folder: TempDir,
+}
+
+fn python(arguments: &[&str]) -> Command {
+    // Debian's own has the modules that its packages bring
+    let own = ["/usr/bin/python3", "python3"].into_iter().find(|program| {
+        let found = Command::new(program).args(["-c", "import websockets"]).stderr(Stdio::null()).status();
+        found.is_ok_and(|status| status.success())
+    });
+    let mut command = Command::new(own.expect("missing: python3-websockets; on Debian: sudo .ci/needs websockets"));
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/websocket.py")).args(arguments);
+    command
+}
+
+fn server() -> Server {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("output");
+    let file = std::fs::File::create(&output).unwrap();
+    let mut command = python(&["serve"]);
+    command.stdin(Stdio::piped()).stdout(file);
+    let process = Process::start("websocket server", &mut command, &output);
+    let port = rig::eventually("it listens", || {
+        let text = std::fs::read_to_string(&output).ok()?;
+        text.lines().next().filter(|_| text.contains('\n'))?.parse().ok()
+    });
+    Server { process, address: SocketAddr::from(([127, 0, 0, 1], port)), folder }
+}
+
+impl Server {
+    /// How the connections for this path ended: codes and reasons.
+    fn ended(&self, path: &str) -> Vec<String> {
+        let text = self.process.output();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(path)?.strip_prefix(' '));
+        lines.map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+fn start(process: (&str, &str)) -> (Server, Gateway) {
+    let server = server();
+    let text = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins, \
+                timeouts: { connect: 1s, read: 1100ms, stream: 1500ms } } }\n";
+    let gateway = rig::gateway(text).process(process.0, process.1).named("ws", server.address).start();
+    (server, gateway)
+}
+
+/// Starts a client.
+fn client(name: &str, (server, gateway): (&Server, &Gateway), more: &[&str]) -> Process {
+    let mut command = python(&[&[name, &gateway.address().to_string()][..], more].concat());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    Process::start(&format!("client {name}"), &mut command, &server.folder.path().join(name))
+}
+
+fn finish(name: &str, mut client: Process, limit: Duration) {
+    let status = client.wait(limit);
+    assert!(status.is_some_and(|status| status.success()), "{name}: {status:?}: {}", client.output());
+}
+
+#[test]
+fn clients_of_a_library_talk_through_the_gateway() {
+    let (server, gateway) = start(("threads", "2"));
+    let names = ["talk", "close", "refused", "idle"];
+    let clients = names.map(|name| (name, client(name, (&server, &gateway), &[])));
+    for (name, client) in clients {
+        finish(name, client, rig::PATIENCE);
+    }
+    // the codes of either side reach the other
+    for code in [1000, 1001, 1008, 1011, 3000, 4999] {
+        rig::eventually("both ends are told", || {
+            let theirs = server.ended(&format!("/close/{code}")) == [format!("{code} as asked")];
+            let ours = server.ended(&format!("/echo?{code}")) == [format!("{code} mine")];
+            (theirs && ours).then_some(())
+        });
+    }
+    // cut for its silence: nobody said goodbye
+    rig::eventually("the silent one is cut", || server.ended("/echo").contains(&"1006".to_owned()).then_some(()));
+    rig::eventually("all are over", || (gateway.metrics().sum("moorgate_in_flight", &[]) < 0.5).then_some(()));
+}
+
+/// <https://github.com/cloudflare/pingora/issues/946>; `make soak-websockets` does it ten thousand times.
+#[test]
+fn no_upgrade_of_many_ends_early() {
+    let (server, gateway) = start(("threads", "2"));
+    let count = 1000 * rig::rounds(1);
+    finish("many", client("many", (&server, &gateway), &[&count.to_string()]), rig::PATIENCE * 6);
+    rig::eventually("each had a clean end", || (server.ended("/echo") == vec!["1000"; count]).then_some(()));
+    let log = gateway.await_log(count);
+    assert!(log.iter().all(|line| line["status"] == 101 && line["error"].is_null()), "{:?}", log.last());
+}
+
+/// The lame duck serves tunnels as before, the drain lets them go on, and at its end both sides are told.
+#[test]
+fn u4_a_tunnel_is_told_at_the_end_of_the_drain_and_not_before() {
+    let (server, mut gateway) = start(("drain", "{ lame_duck: 300ms, timeout: 700ms }"));
+    let mut client = client("stay", (&server, &gateway), &[]);
+    let mut lines = BufReader::new(client.child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("there"));
+    let begun = std::time::Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(lines.next().as_deref(), Some("1001"));
+    assert!(begun.elapsed() >= Duration::from_millis(600), "after {:?}", begun.elapsed());
+    assert_eq!(gateway.exit(), 0);
+    finish("stay", client, rig::PATIENCE);
+    rig::eventually("the server's side is over", || (!server.ended("/echo?stay").is_empty()).then_some(()));
+}
