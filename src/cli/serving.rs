@@ -95,7 +95,7 @@ impl Start {
         let admin = self.answer(admin, &common, (before, reopen.clone()))?;
         hear(common.wished(reopen, &admin))?;
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
-        let hooks = (0..self.shards()).map(|shard| self.hooks(&log, shard));
+        let hooks = (0..self.shards()).map(|shard| self.hooks(&common, &log, shard));
         let listeners = Listeners::start(bound, connections.clone(), common.drain.clone(), self.metrics.clone(), hooks)
             .context("cannot start the data plane")?;
         let work = self.work(&common);
@@ -201,8 +201,10 @@ impl Start {
     }
 
     /// What a shard serves with.
-    fn hooks(&self, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
-        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard);
+    fn hooks(&self, common: &Common, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
+        let readiness = common.readiness.clone();
+        let ready = Arc::new(move || readiness.ask());
+        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard, ready);
         let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
         let (callers, metrics) = (self.store.clone(), self.metrics.clone());
         Hooks {

@@ -9,10 +9,10 @@ use std::path::Path;
 use indexmap::IndexSet;
 
 use super::Config;
+use super::action;
 use super::address::{Address, LONGEST_SOCKET};
 use super::client::ProxyProtocol;
-use super::later;
-use super::place::{Places, meant, one_of};
+use super::place::{Places, meant};
 use super::pool::{Algorithm, Args, Identity, Origin, Pool, State};
 use super::process::Process;
 use super::report::{Complaint, Invalid, Severity};
@@ -271,27 +271,12 @@ impl Check<'_> {
         self.duplicates("route", names);
         for (i, route) in config.routes.iter().enumerate() {
             let path = format!("routes[{i}]");
-            self.route_pool(&path, route);
+            self.said.extend(action::check(&path, route, self.places));
             self.route_listeners(&path, route, &config.process);
             self.retry(&path, route);
             if let Some(pool) = config.pools.get(&route.pool) {
                 self.route_timeouts(&path, route, pool);
             }
-        }
-    }
-
-    fn route_pool(&mut self, path: &str, route: &Route) {
-        let at_pool = format!("{path}.pool");
-        // The pools that are wrong by themselves are known all the same.
-        let known = self.places.keys("pools");
-        if route.pool.is_empty() {
-            let keys = self.places.keys(path);
-            let has_other = later::INSTEAD_OF_POOL.iter().any(|key| keys.contains(key));
-            if !has_other && !self.places.is_spoiled(&at_pool) {
-                self.error(at_pool, "missing", format!("expected a pool: {}", one_of(known)));
-            }
-        } else if !known.contains(&route.pool.as_str()) {
-            self.error(at_pool, format!("unknown pool \"{}\"", route.pool), meant(&route.pool, known));
         }
     }
 

@@ -10,8 +10,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Config", "certificates", None),
     ("Listener", "tls", None),
     ("Route", "split", None),
-    ("Route", "redirect", None),
-    ("Route", "respond", None),
     ("Route", "limits", None),
     ("Route", "headers", None),
     ("Route", "rewrite", None),
@@ -19,9 +17,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Route", "buffering", None),
     ("Route", "mirror", None),
 ];
-
-/// Keys that give a route something to do in place of `pool`.
-pub(super) const INSTEAD_OF_POOL: [&str; 3] = ["split", "redirect", "respond"];
 
 /// What is said of it.
 pub(super) const FOUND: &str = "not supported yet";

@@ -1,5 +1,6 @@
 //! What did the operator write? Plain data: no `Arc`, no atomics, no regex.
 
+mod action;
 mod address;
 mod args;
 mod balance;

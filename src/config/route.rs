@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::action;
 use super::compression::Compression;
 use super::each;
 use super::http_words;
@@ -17,12 +18,13 @@ use super::report::Invalid;
 use super::units::{Duration, Name, Off, time_above_zero};
 use super::written::{self, As, Written, choices, written};
 
+pub use super::action::{Redirect, RedirectStatus, Respond};
 pub use super::matching::{Match, PathMatch, Scheme};
 
 /// One entry of `routes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["pool"]))]
+#[schemars(extend("anyOf" = action::schema()))]
 pub struct Route {
     /// Its name in logs and metrics; default `route-N` by its position, from 1.
     #[serde(deserialize_with = "name")]
@@ -32,7 +34,16 @@ pub struct Route {
     #[serde(rename = "match")]
     pub matches: Match,
     /// The pool they go to, by name.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
+    /// In place of a pool: they are answered here.
+    #[serde(deserialize_with = "action::respond", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Off<Respond>")]
+    pub respond: Option<Respond>,
+    /// In place of a pool: they are sent elsewhere.
+    #[serde(deserialize_with = "action::redirect", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Off<Redirect>")]
+    pub redirect: Option<Redirect>,
     /// What may be tried again; off is one try.
     #[serde(deserialize_with = "retry")]
     #[schemars(with = "Off<Retry>")]

@@ -31,7 +31,7 @@ pub enum Protocol {
 }
 
 /// Limits in time for an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeouts {
     /// To a connection.
     pub connect: Duration,

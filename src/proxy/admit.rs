@@ -134,6 +134,7 @@ fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
     ctx.route_tail = Some(Arc::clone(&route.tail));
     match &route.action {
         Action::Pool(pool) => choose(ctx, snapshot, *pool),
+        Action::Respond(_) | Action::Ready | Action::Redirect(_) => {}
     }
 }
 

@@ -1,8 +1,8 @@
 //! Pingora's hooks, and nothing that decides.
 //!
 //! Each hook takes from [`Ctx`], calls one function of the file that does the work, and stores or maps its result:
-//! [`admit`] before the origin, [`forward`] towards it and back, [`again`] when a try failed, [`reject`] for every answer
-//! that is ours, [`record`] when all is over. What is decided is decided by the rooms below.
+//! [`admit`] before the origin, [`itself`] in its place, [`forward`] towards it and back, [`again`] when a try failed,
+//! [`reject`] for every answer that is ours, [`record`] when all is over. What is decided is decided by the rooms below.
 
 mod admit;
 mod again;
@@ -12,6 +12,7 @@ mod dial;
 mod encode;
 mod form;
 mod forward;
+mod itself;
 mod kept;
 mod peer;
 mod pressure;
@@ -20,6 +21,7 @@ pub mod reject;
 mod request;
 mod served;
 pub mod unheard;
+mod value;
 pub mod watchdog;
 pub mod wire;
 
@@ -54,12 +56,16 @@ pub struct Gateway {
     watchdog: Arc<Watchdog>,
     shard: usize,
     connections: Connections,
+    ready: Ready,
 }
+
+/// Is the process ready for requests, and if not, why? Asking counts: a lame duck waits for who asks.
+pub type Ready = Arc<dyn Fn() -> Result<(), &'static str> + Send + Sync>;
 
 impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
-    pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize) -> Self {
-        Self { store, log, watchdog: Arc::default(), shard, connections: Connections::default() }
+    pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
+        Self { store, log, watchdog: Arc::default(), shard, connections: Connections::default(), ready }
     }
 
     /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
@@ -94,7 +100,7 @@ impl ProxyHttp for Gateway {
     /// No origin was chosen; `true`: the answer is out.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<bool> {
         match admit::admit(session, ctx) {
-            Ok(()) => Ok(false),
+            Ok(()) => self.itself(session, ctx, Self::now()).await,
             Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
         }
     }

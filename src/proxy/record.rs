@@ -16,6 +16,7 @@ use crate::observe::sample::{Away, Sighting, Url};
 use crate::observe::{self, Peer, Record};
 use crate::pool::{Outcome, Reason};
 use crate::resilience::Class;
+use crate::template::Facts;
 
 /// Where statuses begin that are the server's fault.
 const SERVER_ERROR: u16 = 500;
@@ -37,7 +38,9 @@ impl Gateway {
             (None, None) => {}
         }
         tried(ctx, status, now);
-        self.log(session, ctx, status, now);
+        if ctx.error.is_some() || !ctx.route_tail.as_ref().is_some_and(|tail| tail.unlogged) {
+            self.log(session, ctx, status, now);
+        }
         sample(session, ctx, now);
         if let (Some(wire), Some(http1)) = (&ctx.wire, session.as_downstream().as_http1()) {
             wire.request_finished(http1.get_headers_raw_bytes().len(), session.as_downstream().body_bytes_read());
@@ -55,7 +58,6 @@ impl Gateway {
 
     fn log(&self, session: &Session, ctx: &Ctx, status: u16, now: Instant) {
         let request = session.req_header();
-        let attempts: SmallVec<[observe::Attempt<'_>; 2]> = ctx.attempts.iter().map(shown).collect();
         let other_form = !matches!(request.raw_path().first(), Some(b'/' | b'*'));
         let http1 = session.as_downstream().as_http1().filter(|_| other_form);
         let raw = http1.map(|http1| http1.get_headers_raw_bytes()).unwrap_or_default();
@@ -63,25 +65,44 @@ impl Gateway {
         let odd = refused.and_then(|wire| wire.odd_line());
         let absolute = || (!raw.is_empty()).then(|| first_line(&raw));
         with_facts(request, ctx, |facts| {
-            self.log.write(&Record {
-                facts: *facts,
-                request_line: odd.as_deref().or_else(absolute),
-                protocol: protocol(request.version),
-                time: SystemTime::now(),
-                status,
-                bytes_sent: session.body_bytes_sent() as u64,
-                bytes_received: session.body_bytes_read() as u64,
-                request_time: now.saturating_duration_since(ctx.began),
-                request_id: ctx.id.as_str(),
-                route: ctx.route_tail.as_ref().map(|tail| &*tail.name),
-                pool: ctx.pool_tail.as_ref().map(|tail| &*tail.name),
-                ring: ctx.pool_tail.as_ref().map(|tail| &*tail.fingerprint),
-                key: ctx.placement.as_ref().filter(|placed| placed.hash.is_some()).map(|placed| &*placed.key),
-                attempts: &attempts,
-                error: ctx.error.map(Class::as_str),
+            so_far(session, ctx, facts, (status, now), |record| {
+                self.log.write(&Record { request_line: odd.as_deref().or_else(absolute), ..*record });
             });
         });
     }
+}
+
+/// Shows `look` what is known of a request by `now`, answered with `status`.
+pub(super) fn so_far(
+    session: &Session,
+    ctx: &Ctx,
+    facts: &Facts<'_>,
+    (status, now): (u16, Instant),
+    look: impl FnOnce(&Record<'_>),
+) {
+    let attempts: SmallVec<[observe::Attempt<'_>; 2]> = ctx.attempts.iter().map(|one| shown(one, now)).collect();
+    look(&Record {
+        facts: *facts,
+        request_line: None,
+        protocol: protocol(session.req_header().version),
+        time: SystemTime::now(),
+        status,
+        bytes_sent: session.body_bytes_sent() as u64,
+        bytes_received: session.body_bytes_read() as u64,
+        request_time: now.saturating_duration_since(ctx.began),
+        request_id: ctx.id.as_str(),
+        route: ctx.route_tail.as_ref().map(|tail| &*tail.name),
+        pool: ctx.pool_tail.as_ref().map(|tail| &*tail.name),
+        ring: ctx.pool_tail.as_ref().map(|tail| &*tail.fingerprint),
+        key: key(ctx),
+        attempts: &attempts,
+        error: ctx.error.map(Class::as_str),
+    });
+}
+
+/// The key it was placed by.
+pub(super) fn key(ctx: &Ctx) -> Option<&[u8]> {
+    ctx.placement.as_ref().filter(|placed| placed.hash.is_some()).map(|placed| &*placed.key)
 }
 
 /// While a change may go back: how a key fares, by what its client saw.
@@ -120,7 +141,7 @@ fn away(reason: Reason) -> Option<Away> {
     }
 }
 
-fn shown(attempt: &Attempt) -> observe::Attempt<'_> {
+fn shown(attempt: &Attempt, now: Instant) -> observe::Attempt<'_> {
     observe::Attempt {
         origin: &attempt.origin,
         address: match &attempt.endpoint {
@@ -129,7 +150,11 @@ fn shown(attempt: &Attempt) -> observe::Attempt<'_> {
         },
         status: attempt.status,
         connect_time: attempt.connect_time,
-        response_time: attempt.response_time,
+        // One that is under way took so long until now.
+        response_time: match attempt.outcome {
+            "" => now.saturating_duration_since(attempt.began),
+            _ => attempt.response_time,
+        },
         reused: attempt.reused,
         outcome: attempt.outcome,
         cache: attempt.cache,

@@ -55,6 +55,16 @@ pub(super) fn client_gone() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
 }
 
+/// What `/readyz` says.
+pub(super) fn ready(is: bool) -> u16 {
+    if is { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }.as_u16()
+}
+
+/// Has an answer of ours with this status a length? One without content has none, a 304 would say another answer's.
+pub(super) fn has_length(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// The status that hands the connection over to another protocol.
 pub(super) fn switches_protocol(status: StatusCode) -> bool {
     status == StatusCode::SWITCHING_PROTOCOLS

@@ -1,17 +1,51 @@
 //! What becomes of the requests of a route?
 
+use crate::config::{Complaint, Config, route};
+use crate::template::{Scope, Template};
+use crate::traffic::Redirect;
+
 /// One thing, for every request that the route takes.
 #[derive(Debug)]
 pub enum Action {
     /// They go to the pool of this number ([`super::Snapshot::upstream`]).
     Pool(usize),
+    /// They get an answer of the route's own.
+    Respond(Respond),
+    /// They are told whether the process is ready.
+    Ready,
+    /// They are sent elsewhere.
+    Redirect(Redirect),
+}
+
+/// An answer of a route's own.
+#[derive(Debug)]
+pub struct Respond {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub body: Template,
 }
 
 impl Action {
+    /// What `written` says. A pool that does not exist was complained of before: it is no action.
+    pub(super) fn compile(written: &route::Route, config: &Config) -> Result<Self, Option<Complaint>> {
+        if let Some(redirect) = &written.redirect {
+            return Redirect::compile(redirect).map(Self::Redirect).map_err(|found| Some(found.at("redirect.to")));
+        }
+        match &written.respond {
+            Some(respond) if respond.ready => Ok(Self::Ready),
+            Some(respond) => Template::compile(&respond.body, Scope::Answer)
+                .map(|body| Self::Respond(Respond { status: respond.status, body }))
+                .map_err(|found| Some(found.at("respond.body"))),
+            None => config.pools.get_index_of(&written.pool).map(Self::Pool).ok_or(None),
+        }
+    }
+
     /// The pool of every request, when there is but one.
     pub fn only_pool(&self) -> Option<usize> {
         match self {
             Self::Pool(pool) => Some(*pool),
+            Self::Respond(_) | Self::Ready | Self::Redirect(_) => None,
         }
     }
 }

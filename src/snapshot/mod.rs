@@ -12,6 +12,7 @@ mod found;
 pub mod guard;
 mod limits;
 mod past;
+mod route;
 mod settle;
 mod store;
 mod upstream;
@@ -20,18 +21,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::config::{Complaint, Config, Loaded, process, route};
+use crate::config::{Complaint, Config, Loaded, process};
 use crate::observe::access_log::Format;
 use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
-use crate::pool::{Member, Parked, Pool, Timeouts, Trial};
-use crate::resilience::Retry;
+use crate::pool::{Member, Parked, Pool, Trial};
 use crate::routing::{self, Table};
-use crate::traffic::{Access, Callers, Compression, Forwarding, Limits};
+use crate::traffic::{Callers, Limits};
 
-pub use action::Action;
+pub use action::{Action, Respond};
 pub use carried::Carried;
 pub use found::Found;
 pub use limits::ClientLimits;
+pub use route::{Route, RouteTail};
 pub use settle::Settled;
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
@@ -58,34 +59,6 @@ pub struct Snapshot {
     before: Option<Before>,
     /// Counts this snapshot as long as anything holds it.
     _alive: SnapshotAlive,
-}
-
-/// A compiled route.
-pub struct Route {
-    /// What outlives the snapshot in a request.
-    pub tail: Arc<RouteTail>,
-    /// What becomes of its requests.
-    pub action: Action,
-    /// What may be tried again.
-    pub retry: Retry,
-    /// The pool's time-outs, with the differences of this route.
-    pub timeouts: Timeouts,
-    /// Who may ask.
-    pub access: Access,
-    /// What becomes of forwarding headers.
-    pub forwarding: Forwarding,
-    /// `%2f` and `%5c` in a path are passed on.
-    pub encoded_slash: bool,
-    /// Which answers are compressed.
-    pub compression: Option<Compression>,
-}
-
-/// What a request keeps of its route once its answer has begun.
-pub struct RouteTail {
-    /// The route's name.
-    pub name: Arc<str>,
-    /// Its counters.
-    pub meters: Arc<RouteMeters>,
 }
 
 impl Snapshot {
@@ -341,10 +314,17 @@ impl Parts {
         }
         complaints.extend(access_log(&config.process));
         let table = Table::compile(&config.routes).map_err(|found| complaints.extend(found));
+        let mut routes = Vec::with_capacity(config.routes.len());
+        for (number, written) in config.routes.iter().enumerate() {
+            match Route::compile(written, config, &pools, metrics) {
+                Ok(route) => routes.push(route),
+                Err(found) => complaints.extend(found.into_iter().map(|one| route::numbered(number, one))),
+            }
+        }
+        // A route whose pool is wrong is none, and the pool was complained of.
         match table {
-            Ok(table) if complaints.is_empty() => {
-                let routes = config.routes.iter().map(|route| Route::compile(route, config, &pools, metrics));
-                routes.collect::<Result<Vec<_>, _>>().map(|routes| Self { table, routes, pools })
+            Ok(table) if complaints.is_empty() && routes.len() == config.routes.len() => {
+                Ok(Self { table, routes, pools })
             }
             _ => Err(complaints),
         }
@@ -361,31 +341,6 @@ fn access_log(written: &process::Process) -> Option<Complaint> {
 fn under(name: &str, mut complaint: Complaint) -> Complaint {
     complaint.path = format!("pools.{name}.{}", complaint.path);
     complaint
-}
-
-impl Route {
-    fn compile(
-        written: &route::Route,
-        config: &Config,
-        pools: &[Upstream],
-        metrics: &Metrics,
-    ) -> Result<Self, Vec<Complaint>> {
-        // `config` has made sure that the pool exists.
-        let pool = config.pools.get_index_of(&written.pool).ok_or_else(Vec::new)?;
-        let upstream = pools.get(pool).ok_or_else(Vec::new)?;
-        let tail =
-            RouteTail { name: Arc::from(&*written.name), meters: metrics.route(&written.name, Some(&written.pool)) };
-        Ok(Self {
-            tail: Arc::new(tail),
-            action: Action::Pool(pool),
-            retry: Retry::compile(Some(&written.retry)),
-            timeouts: upstream.pool.settings().timeouts.for_route(&written.timeouts),
-            access: Access::compile(&written.access),
-            forwarding: Forwarding::compile(&written.forwarded),
-            encoded_slash: written.encoded_slash == route::EncodedSlash::Allow,
-            compression: written.compression.on().map(Compression::compile),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What does a template say for this request?
 //!
 //! A template is text with variables, `"{host}{path}{args}"`, compiled once and rendered for each request into a
-//! buffer of the caller's: keys of rings, and lines of an access log ([`Scope`] says which variables are allowed).
+//! buffer of the caller's: keys of rings, values of headers and answers, and lines of an access log ([`Scope`] says which
+//! variables are allowed).
 //! Normalisation (rules K1 to K4) happens here and shapes the key only; the request goes on as it came.
 //!
 //! Always holds: a compiled template renders for any bytes a client may send, never panics, and allocates nothing
@@ -31,6 +32,10 @@ use parse::Part;
 pub enum Scope {
     /// The key of a ring: what the request says.
     Key,
+    /// A value that is needed before there is an answer: also who asked by which way ([`Extra::is_known_early`]).
+    Value,
+    /// A value in an answer: also what became of the request.
+    Answer,
     /// A line of the access log: also what became of the request ([`Extra`]).
     Log,
 }
@@ -90,6 +95,38 @@ impl Template {
             }
         }
         Ok(())
+    }
+
+    /// Appends a value of [`Scope::Value`] or [`Scope::Answer`]: `extra` writes what is asked of it, and what each variable
+    /// wrote is shown to `escape` with where it begins. A variable that the request lacks writes nothing; the first such is
+    /// the error, for whom that is one.
+    pub fn render_value(
+        &self,
+        facts: &Facts<'_>,
+        extra: &dyn Fn(Extra, &mut Vec<u8>),
+        escape: fn(&mut Vec<u8>, usize),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Missing<'_>> {
+        let missing = self.parts.iter().filter_map(|part| part.write_value(facts, extra, escape, out).err());
+        // All of it is written, whatever is missing.
+        missing.reduce(|first, _| first).map_or(Ok(()), Err)
+    }
+
+    /// The text, if it has no variable.
+    pub fn literal(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Literal(bytes)] => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Its parts as written: literals (`Ok`) with their braces single, variables (`Err`) by their names.
+    pub fn written(&self) -> impl Iterator<Item = Result<&[u8], &str>> {
+        self.parts.iter().map(|part| match part {
+            Part::Literal(bytes) => Ok(&**bytes),
+            Part::Variable { text, .. } => Err(&**text),
+        })
     }
 
     /// Appends a line of [`Scope::Log`]: `extra` writes what is asked of it, what is missing or empty becomes `-`,
@@ -181,6 +218,30 @@ mod tests {
         ] {
             assert_eq!(render(&format!("{{path}}/{part}"), "/q/?empty=&x=1"), Err(part.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_value_is_escaped_by_its_variables_alone_and_tells_what_is_missing() {
+        let headers = headers();
+        let value = |template: &str| {
+            let template = Template::compile(template, Scope::Value).unwrap();
+            let extra = |extra: Extra, out: &mut Vec<u8>| {
+                if extra == Extra::Route {
+                    out.extend_from_slice(b"api");
+                }
+            };
+            let shout = |out: &mut Vec<u8>, from: usize| out[from..].make_ascii_uppercase();
+            let mut out = b"> ".to_vec();
+            let missing = template.render_value(&facts("/a?b=1", &headers), &extra, shout, &mut out);
+            let missing = missing.err().map(|missing| missing.part.to_owned());
+            (String::from_utf8(out).unwrap(), missing)
+        };
+        assert_eq!(value("by {route}: {uri}"), ("> by API: /A?B=1".into(), None));
+        assert_eq!(value("{{{scheme}}} {args}{header:x-no}"), ("> {HTTP} ?B=1".into(), Some("{header:x-no}".into())));
+        assert_eq!(value("{key}-{arg:no}-end"), ("> --end".into(), Some("{key}".into())));
+        assert_eq!(value(""), ("> ".into(), None));
+        let literal = |text| Template::compile(text, Scope::Value).unwrap().literal().map(<[u8]>::to_vec);
+        assert_eq!((literal("a {{b}}"), literal("{host}")), (Some(b"a {b}".to_vec()), None));
     }
 
     #[test]

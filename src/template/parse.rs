@@ -1,6 +1,6 @@
 //! Template text to parts: literals and variables, or what is wrong with it and what was meant.
 //!
-//! `{name}` and `{name:of}` are variables; `{{` and `}}` are braces (in lines of a log; a key has no need of them).
+//! `{name}` and `{name:of}` are variables; `{{` and `}}` are braces (a key has no need of them).
 //! In `{path:REGEX}` braces of the expression may nest, and `\{` or `[{]` do not count.
 
 use http::HeaderName;
@@ -49,6 +49,31 @@ impl Part {
         }
     }
 
+    /// Never is a variable missing that may well be empty.
+    pub(super) fn write_value(
+        &self,
+        facts: &Facts<'_>,
+        extra: &dyn Fn(Extra, &mut Vec<u8>),
+        escape: fn(&mut Vec<u8>, usize),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Missing<'_>> {
+        let from = out.len();
+        let (text, what) = match self {
+            Self::Literal(bytes) => {
+                out.extend_from_slice(bytes);
+                return Ok(());
+            }
+            Self::Variable { text, what } => (text, what),
+        };
+        match what {
+            Variable::Extra(which) => extra(*which, out),
+            what if !what.write(facts, &args::Policy::All, out) => out.truncate(from),
+            _ => {}
+        }
+        escape(out, from);
+        if out.len() == from && !what.may_be_empty(facts) { Err(Missing { part: text }) } else { Ok(()) }
+    }
+
     pub(super) fn is_args(&self) -> bool {
         matches!(self, Self::Variable { what: Variable::Args, .. })
     }
@@ -77,7 +102,7 @@ pub(super) fn parts(text: &str, scope: Scope) -> Result<Vec<Part>, Invalid> {
     while let Some(at) = rest.find(['{', '}']) {
         let (before, from) = rest.split_at(at);
         literal.push_str(before);
-        if let Some(brace) = ["{{", "}}"].into_iter().find(|pair| scope == Scope::Log && from.starts_with(pair)) {
+        if let Some(brace) = ["{{", "}}"].into_iter().find(|pair| scope != Scope::Key && from.starts_with(pair)) {
             literal.push_str(&brace[1..]);
             rest = &from[2..];
             continue;
@@ -124,7 +149,7 @@ fn enclosed(from: &str) -> Result<&str, Invalid> {
     invalid(format!("`{from}`, which has no closing `}}`"), "a variable such as {path}")
 }
 
-/// Names without anything behind a colon, in both scopes.
+/// Names without anything behind a colon, in every scope.
 const PLAIN: [(&str, Variable); 8] = [
     ("host", Variable::Host),
     ("host_port", Variable::HostPort),
@@ -165,15 +190,18 @@ fn plain(name: &str, scope: Scope) -> Result<Variable, Invalid> {
     if let Some((_, variable)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
         return Ok(variable.clone());
     }
-    match (scope, of_a_line(name)) {
-        (Scope::Log, Some(variable)) => Ok(variable),
-        (Scope::Key, Some(_)) => invalid(format!("{{{name}}}, which only a log line knows"), "a variable of keys"),
+    match (scope, beyond_keys(name)) {
         (_, None) => unknown_or_unnamed(name, name, scope),
+        (scope, Some(variable)) if variable.is_known_in(scope) => Ok(variable),
+        (Scope::Key, Some(_)) => invalid(format!("{{{name}}}, which no key knows"), "a variable of keys"),
+        (_, Some(_)) => {
+            invalid(format!("{{{name}}}, which is not known before the answer"), "a variable of the request")
+        }
     }
 }
 
-/// The variables that only lines of a log have.
-fn of_a_line(name: &str) -> Option<Variable> {
+/// The variables that keys do not have.
+fn beyond_keys(name: &str) -> Option<Variable> {
     match name {
         "peer_ip" => Some(Variable::PeerIp),
         "peer_port" => Some(Variable::PeerPort),
@@ -205,8 +233,9 @@ fn unknown_or_unnamed(name: &str, inside: &str, scope: Scope) -> Result<Variable
         return invalid(format!("{{{inside}}}, which does not say of what"), format!("{{{name}:{example}}}"));
     }
     let extras = Extra::NAMES.iter().map(|(name, _)| *name).chain(["peer_ip", "peer_port", "scheme"]);
+    let is_known = |name: &&str| beyond_keys(name).is_some_and(|variable| variable.is_known_in(scope));
     let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
-    let known = known.chain(extras.filter(|_| scope == Scope::Log));
+    let known = known.chain(extras.filter(is_known));
     let meant = match did_you_mean(name, known) {
         Some(known) => {
             let of = inside.split_once(':').map_or(String::new(), |(_, of)| format!(":{of}"));
@@ -268,7 +297,7 @@ mod tests {
             ("{arg}", "{arg}, which does not say of what, {arg:id}"),
             ("{arg:}", "{arg:}, which does not say of what, {arg:id}"),
             ("{host:x}", "{host:x}, which takes nothing after its name, {host}"),
-            ("{status}", "{status}, which only a log line knows, a variable of keys"),
+            ("{status}", "{status}, which no key knows, a variable of keys"),
             ("{header:a b}", "{header:a b}, which names no header, a name as in {header:x-user}"),
             ("{path", "`{path`, which has no closing `}`, a variable such as {path}"),
             ("path}", "a `}` without its `{`, a variable such as {path}"),
@@ -315,6 +344,25 @@ mod tests {
         assert!(parts("{arg:a}{arg:b}", Scope::Log).is_ok());
         let message = parts("{statsu}", Scope::Log).unwrap_err().to_string();
         assert!(message.ends_with("did you mean {status}?"), "{message}");
+    }
+
+    #[test]
+    fn a_value_knows_only_what_is_known_by_then() {
+        assert!(
+            parts("{{{request_id}}} {route} {pool} {key} {scheme} {peer_ip}:{peer_port} {uri}", Scope::Value).is_ok()
+        );
+        let early = |text| parts(text, Scope::Value).unwrap_err().to_string();
+        assert_eq!(early("{status}"), "{status}, which is not known before the answer, a variable of the request");
+        assert_eq!(
+            early("{upstream_adr}"),
+            "unknown variable {upstream_adr}, a variable such as {host}, {path}, \
+             {args}, {arg:x}, {header:x}, {cookie:x} or {client_ip}"
+        );
+        assert!(early("{request_ip}").ends_with("did you mean {request_id}?"));
+        for (name, _) in Extra::NAMES {
+            assert!(parts(&format!("{{{name}}}"), Scope::Answer).is_ok(), "{name}");
+            assert!(parts(&format!("{{{name}}}"), Scope::Log).is_ok(), "{name}");
+        }
     }
 }
 

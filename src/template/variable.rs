@@ -8,7 +8,7 @@ use std::io::Write as _;
 use http::HeaderName;
 use regex::bytes::Regex;
 
-use super::{Facts, address, args, nginx, path};
+use super::{Facts, Scope, address, args, nginx, path};
 
 /// A variable of a template.
 #[derive(Debug, Clone)]
@@ -47,7 +47,8 @@ pub enum Need<'t> {
     Port,
 }
 
-/// What only the end of a request knows; supplied by the caller of [`super::Template::render_line`].
+/// What the request itself does not say; supplied by the caller of [`super::Template::render_line`] and of
+/// [`super::Template::render_value`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
     /// The id of the request.
@@ -98,6 +99,11 @@ impl Extra {
         ("ring", Self::Ring),
         ("error", Self::Error),
     ];
+
+    /// Is it known before there is an answer?
+    pub fn is_known_early(self) -> bool {
+        matches!(self, Self::RequestId | Self::Route | Self::Pool | Self::Key)
+    }
 }
 
 impl Variable {
@@ -123,6 +129,30 @@ impl Variable {
             Self::Extra(_) => {}
         }
         true
+    }
+
+    /// Has a template of this scope the variable?
+    pub(super) fn is_known_in(&self, scope: Scope) -> bool {
+        match (self, scope) {
+            (_, Scope::Answer | Scope::Log) => true,
+            (Self::Extra(extra), Scope::Value) => extra.is_known_early(),
+            (_, Scope::Value) => true,
+            (Self::Scheme | Self::PeerIp | Self::PeerPort | Self::Extra(_), Scope::Key) => false,
+            (_, Scope::Key) => true,
+        }
+    }
+
+    /// Is nothing a value of it as good as any? So it is of an expression that fits and captures nothing.
+    pub(super) fn may_be_empty(&self, facts: &Facts<'_>) -> bool {
+        match self {
+            Self::Args | Self::NginxUri | Self::NginxArg(_) => true,
+            Self::PathPart(regex) => {
+                let mut normal = Vec::new();
+                path::push_normal(facts.path(), &mut normal);
+                regex.captures(&normal).is_some_and(|groups| groups.get(1).is_some())
+            }
+            _ => false,
+        }
     }
 
     /// What it asks for that not every record of a request has.

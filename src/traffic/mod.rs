@@ -7,7 +7,8 @@
 //! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
 //! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
 //! [`headers`], without what looks like one of them ([`lookalikes`]); everything else of a request is passed on as it came.
-//! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`].
+//! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`]; where a
+//! client is sent that is sent elsewhere, by [`redirect`].
 
 pub mod cache_status;
 pub mod caller;
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod lookalikes;
 mod networks;
 pub mod proxy_header;
+pub mod redirect;
 pub mod respell;
 pub mod target;
 
@@ -30,6 +32,7 @@ pub use client::Access;
 pub use compression::Compression;
 pub use headers::Forwarding;
 pub use limits::Limits;
+pub use redirect::Redirect;
 pub use target::Target;
 
 /// Why a request is turned away before a route's pool is asked.

@@ -55,7 +55,10 @@ fn whole(block: &str) -> Value {
     process.entry("listeners".into()).or_insert(listeners);
     let mut named: Vec<Value> = Vec::new();
     for route in part.get_mut("routes").and_then(Value::as_sequence_mut).into_iter().flatten() {
-        named.push(route.as_mapping_mut().unwrap().entry("pool".into()).or_insert("origin".into()).clone());
+        let route = route.as_mapping_mut().unwrap();
+        if !["respond", "redirect"].iter().any(|action| route.contains_key(*action)) {
+            named.push(route.entry("pool".into()).or_insert("origin".into()).clone());
+        }
     }
     let pools = part.entry("pools".into()).or_insert(Value::Mapping(Mapping::new())).as_mapping_mut().unwrap();
     if pools.is_empty() && named.is_empty() {

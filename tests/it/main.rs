@@ -9,6 +9,7 @@
     reason = "a test that cannot go on fails, and it measures real time"
 )]
 
+mod answers_of_routes;
 mod answers_on_the_wire;
 mod backups;
 mod balancing;

@@ -28,6 +28,7 @@ use crate::config::process;
 use clock::Clock;
 pub use format::Format;
 use sink::Sink;
+pub use template::value;
 use writer::{Orders, Writer};
 
 /// What a shard holds before it wakes the writer.

@@ -1,5 +1,7 @@
 //! A line of the operator's own making: variables of keys, and what became of the request.
 
+use jiff::tz::TimeZone;
+
 use super::Record;
 use super::clock::Clock;
 use super::nginx;
@@ -12,6 +14,15 @@ pub(super) fn render(template: &Template, record: &Record<'_>, clock: &mut Clock
     clock.turn_to(record.time);
     let clock = &*clock;
     template.render_line(&record.facts, &|extra, out| write(extra, record, clock, out), out);
+}
+
+/// Appends what `extra` is of a request that is not over yet, as a line would have it.
+pub fn value(extra: Extra, record: &Record<'_>, out: &mut Vec<u8>) {
+    let mut clock = Clock::new(TimeZone::UTC);
+    if extra == Extra::Time {
+        clock.turn_to(record.time);
+    }
+    write(extra, record, &clock, out);
 }
 
 /// What only the end of a request knows, unescaped; nothing when it is not known.

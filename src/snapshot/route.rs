@@ -1,0 +1,78 @@
+//! A compiled route: what becomes of its requests, and what holds for them.
+
+use std::sync::Arc;
+
+use super::{Action, Upstream};
+use crate::config::route::EncodedSlash;
+use crate::config::{self, Complaint, Config};
+use crate::observe::{Metrics, RouteMeters};
+use crate::pool::Timeouts;
+use crate::resilience::Retry;
+use crate::traffic::{Access, Compression, Forwarding};
+
+/// A compiled route.
+pub struct Route {
+    /// What outlives the snapshot in a request.
+    pub tail: Arc<RouteTail>,
+    /// What becomes of its requests.
+    pub action: Action,
+    /// What may be tried again.
+    pub retry: Retry,
+    /// The pool's time-outs, with the differences of this route.
+    pub timeouts: Timeouts,
+    /// Who may ask.
+    pub access: Access,
+    /// What becomes of forwarding headers.
+    pub forwarding: Forwarding,
+    /// `%2f` and `%5c` in a path are passed on.
+    pub encoded_slash: bool,
+    /// Which answers are compressed.
+    pub compression: Option<Compression>,
+}
+
+/// What a request keeps of its route once its answer has begun.
+pub struct RouteTail {
+    /// The route's name.
+    pub name: Arc<str>,
+    /// Its counters.
+    pub meters: Arc<RouteMeters>,
+    /// What it answers itself stays out of the access log.
+    pub unlogged: bool,
+}
+
+impl Route {
+    /// Compiles what was written; paths of complaints begin at the route.
+    pub(super) fn compile(
+        written: &config::Route,
+        config: &Config,
+        pools: &[Upstream],
+        metrics: &Metrics,
+    ) -> Result<Self, Vec<Complaint>> {
+        let action = Action::compile(written, config).map_err(|found| found.into_iter().collect::<Vec<_>>())?;
+        // `config` has made sure that the pool exists; it may be wrong by itself.
+        let upstream = action.only_pool().and_then(|pool| pools.get(pool));
+        let pool = upstream.map(|upstream| &**upstream.pool.name());
+        let tail = RouteTail {
+            name: Arc::from(&*written.name),
+            meters: metrics.route(&written.name, pool),
+            unlogged: written.respond.as_ref().is_some_and(|respond| !respond.log),
+        };
+        let timeouts = upstream.map(|upstream| upstream.pool.settings().timeouts.for_route(&written.timeouts));
+        Ok(Self {
+            tail: Arc::new(tail),
+            action,
+            retry: Retry::compile(Some(&written.retry)),
+            timeouts: timeouts.unwrap_or_default(),
+            access: Access::compile(&written.access),
+            forwarding: Forwarding::compile(&written.forwarded),
+            encoded_slash: written.encoded_slash == EncodedSlash::Allow,
+            compression: written.compression.on().map(Compression::compile),
+        })
+    }
+}
+
+/// A complaint about the route of this number, whose path began at the route.
+pub(super) fn numbered(number: usize, mut complaint: Complaint) -> Complaint {
+    complaint.path = format!("routes[{number}].{}", complaint.path);
+    complaint
+}
