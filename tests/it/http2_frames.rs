@@ -5,15 +5,18 @@ use crate::rig::{self, Amount, Ask, Body, Raw, Step, answer, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITY: u8 = 2;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PUSH_PROMISE: u8 = 5;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -35,7 +38,7 @@ fn begun_and_reset(stream: u32) -> Vec<u8> {
     [request(0b101, stream, &[(":authority", "h")]), frame(RST_STREAM, 0, stream, b"\0\0\0\x08")].concat()
 }
 
-fn next_frame(raw: &mut Raw) -> (u8, u8, u32, Vec<u8>) {
+pub(crate) fn next_frame(raw: &mut Raw) -> (u8, u8, u32, Vec<u8>) {
     let head = raw.bytes(9);
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
     (head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), raw.bytes(length))

@@ -251,8 +251,8 @@ impl Connection {
 
     /// `taken` bytes of `parts` go to the client.
     fn follow(&mut self, parts: &[IoSlice<'_>], taken: usize) {
-        if self.http2.as_mut().is_some_and(|http2| http2.go(parts, taken)) {
-            self.wire.set_fault(Fault::Flood);
+        if let Some(farewell) = self.http2.as_mut().and_then(|http2| http2.go(parts, taken)) {
+            farewell.note(&self.wire);
         }
         if !self.wire.is_websocket() {
             return;

@@ -9,10 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::frames::{DATA, Frame, GOAWAY, HEADERS};
-
-/// How the library says that it has had enough (RFC 9113, section 7).
-const ENHANCE_YOUR_CALM: u32 = 0xb;
+use super::frames::{DATA, Frame, HEADERS};
 
 /// Frames that ask for nothing: so many at once, and so many a second.
 const BURST: u64 = 2000;
@@ -32,11 +29,6 @@ const BYTES: usize = 64;
 pub(super) struct Budget {
     left: u64,
     filled: Instant,
-}
-
-/// Does `frame`, before `behind`, tell the client that it asks for too much?
-pub(super) fn has_enough(frame: Frame, behind: &[u8]) -> bool {
-    frame.kind == GOAWAY && behind.get(4..8) == Some(&ENHANCE_YOUR_CALM.to_be_bytes())
 }
 
 impl Budget {
@@ -95,14 +87,6 @@ mod tests {
         let later = now + Duration::from_secs(1);
         assert!(spent(&mut budget, 2, 5, A_SECOND, later));
         assert!(!spent(&mut budget, 0, 0, 1, later), "an empty piece is none");
-    }
-
-    #[test]
-    fn the_library_s_own_word_is_known() {
-        let frame = |kind| Frame { kind, flags: 0, stream: 0, length: 12 };
-        assert!(has_enough(frame(7), b"\0\0\0\x05\0\0\0\x0bcalm"));
-        assert!(!has_enough(frame(7), b"\0\0\0\x0b\0\0\0\0") && !has_enough(frame(7), b"\0\0\0\x05\0\0\0"));
-        assert!(!has_enough(frame(6), b"\0\0\0\x05\0\0\0\x0b"));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! [`Http2`] follows the frames of both directions by their headers; payload is skipped. Inbound it holds frames that ask
 //! for nothing to a budget ([`flood`]); outbound it finds the 400 that Pingora gives by itself ([`refusal`]), so that it
-//! leaves in our words. HTTP/1 connections have none of this.
+//! leaves in our words, and the end of a connection for cause ([`farewell`]), which no hook hears of. HTTP/1 connections have none of this.
 
+mod farewell;
 mod flood;
 mod frames;
 mod refusal;
@@ -12,6 +13,7 @@ use std::io::IoSlice;
 
 use tokio::time::Instant;
 
+use self::farewell::Farewell;
 use self::flood::Budget;
 use self::frames::Frames;
 pub(super) use self::refusal::Refusal;
@@ -48,18 +50,18 @@ impl Http2 {
         refusal::find(self.outbound, parts)
     }
 
-    /// The first `count` bytes of `parts` go to the client: whether they tell it that it asks for too much.
-    pub(super) fn go(&mut self, parts: &[IoSlice<'_>], count: usize) -> bool {
-        let (budget, mut left, mut enough) = (&mut self.budget, count, false);
+    /// The first `count` bytes of `parts` go to the client: the farewell among them, if it is one for cause.
+    pub(super) fn go(&mut self, parts: &[IoSlice<'_>], count: usize) -> Option<Farewell> {
+        let (budget, mut left, mut told) = (&mut self.budget, count, None);
         for part in parts {
             let gone = part.get(..left).unwrap_or(part);
             self.outbound.read(gone, |frame, behind| {
                 budget.sent(frame);
-                enough |= flood::has_enough(frame, behind);
+                told = told.or_else(|| farewell::of(frame, behind));
             });
             left -= gone.len();
         }
-        enough
+        told
     }
 }
 
@@ -77,7 +79,7 @@ mod tests {
         assert!(read.came(PREFACE) && idle.came(PREFACE));
         for _ in 0..10_000 {
             let (head, body) = data.split_at(5);
-            assert!(!read.go(&[IoSlice::new(head), IoSlice::new(body)], data.len()));
+            assert_eq!(read.go(&[IoSlice::new(head), IoSlice::new(body)], data.len()), None);
             assert!(read.came(&update));
         }
         let sent = (0..10_000).take_while(|_| idle.came(&update)).count();
@@ -89,9 +91,9 @@ mod tests {
         let mut http2 = Http2::new();
         let data = frame(0, 0, 1, b"12345");
         let parts = [IoSlice::new(&data), IoSlice::new(&data)];
-        assert!(!http2.go(&parts, data.len() + 4));
+        assert_eq!(http2.go(&parts, data.len() + 4), None);
         assert_eq!(http2.refusal(&[IoSlice::new(&data[4..])]), None);
-        assert!(!http2.go(&[IoSlice::new(&data[4..])], data.len() - 4));
+        assert_eq!(http2.go(&[IoSlice::new(&data[4..])], data.len() - 4), None);
         let refused = frame(1, 5, 3, &[0x8c]);
         assert_eq!(http2.refusal(&[IoSlice::new(&refused)]).map(|refusal| refusal.at), Some(0));
     }
