@@ -12,10 +12,12 @@ use super::Config;
 use super::action;
 use super::address::{Address, LONGEST_SOCKET};
 use super::client::ProxyProtocol;
+use super::edits;
 use super::place::{Places, meant};
 use super::pool::{Algorithm, Args, Identity, Origin, Pool, State};
 use super::process::Process;
 use super::report::{Complaint, Invalid, Severity};
+use super::rewrite;
 use super::route::{Condition, Route};
 use super::units::{Duration, Off};
 use super::written::Written;
@@ -272,6 +274,8 @@ impl Check<'_> {
         for (i, route) in config.routes.iter().enumerate() {
             let path = format!("routes[{i}]");
             self.said.extend(action::check(&path, route, self.places));
+            self.said.extend(edits::check(&path, route));
+            self.said.extend(rewrite::check(&path, route));
             self.route_listeners(&path, route, &config.process);
             self.retry(&path, route);
             if let Some(pool) = config.pools.get(&route.pool) {

@@ -11,9 +11,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Listener", "tls", None),
     ("Route", "split", None),
     ("Route", "limits", None),
-    ("Route", "headers", None),
-    ("Route", "rewrite", None),
-    ("Route", "redirects", Some("keep")),
     ("Route", "buffering", None),
     ("Route", "mirror", None),
 ];
@@ -72,7 +69,6 @@ mod tests {
         {
             assert!(off("Route", "buffering", value), "{value}");
         }
-        assert!(off("Route", "redirects", "keep"));
     }
 
     #[test]

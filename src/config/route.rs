@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::action;
 use super::compression::Compression;
 use super::each;
+use super::edits;
 use super::http_words;
 use super::number::within;
 use super::place::meant;
@@ -19,7 +20,9 @@ use super::units::{Duration, Name, Off, time_above_zero};
 use super::written::{self, As, Written, choices, written};
 
 pub use super::action::{Redirect, RedirectStatus, Respond};
+pub use super::edits::{Edits, FieldName, Headers, Values};
 pub use super::matching::{Match, PathMatch, Scheme};
+pub use super::rewrite::{Redirects, Rewrite};
 
 /// One entry of `routes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +59,17 @@ pub struct Route {
     pub access: Access,
     /// Forwarding headers.
     pub forwarded: Forwarded,
+    /// Header lines that are set, added and removed.
+    #[serde(deserialize_with = "edits::or_off")]
+    #[schemars(with = "Off<Headers>")]
+    pub headers: Headers,
+    /// The path an origin gets.
+    #[serde(deserialize_with = "edits::or_off")]
+    #[schemars(with = "Off<Rewrite>")]
+    pub rewrite: Rewrite,
+    /// Places an origin names in Location, Content-Location and Refresh: keep them, or rewrite them into addresses that the
+    /// client can reach.
+    pub redirects: Redirects,
     /// `%2f` and `%5c` in a path: refuse answers 400, allow passes them on.
     pub encoded_slash: EncodedSlash,
     /// Compression of answers.

@@ -11,7 +11,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::form;
-use super::request::{Host, asks_to_switch, streams, with_facts};
+use super::request::{Host, asks_to_switch, origin_form, streams, with_facts};
 use super::wire::{End, Wire};
 use crate::pool::Protocol;
 use crate::resilience::Class;
@@ -97,6 +97,9 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     take(ctx, &snapshot, number, route);
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
+    }
+    if let Some(rewrite) = &route.changes.rewrite {
+        ctx.rewritten = Some(rewrite.target(&origin_form(request)).map_err(form::class)?.into());
     }
     if !request.raw_path_is_utf8() && ctx.target().is_some_and(|(_, pool)| takes_utf8(pool)) {
         return Err(Class::BadRequest);

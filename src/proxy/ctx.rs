@@ -35,6 +35,8 @@ pub struct Ctx {
     pub(super) host: Host,
     pub(super) route: Option<usize>,
     pub(super) route_tail: Option<Arc<RouteTail>>,
+    /// The target an origin gets, where its route makes another of it.
+    pub(super) rewritten: Option<Box<[u8]>>,
     /// The pool it goes to, chosen when it was admitted: a number for [`Snapshot::upstream`].
     pub(super) pool: Option<usize>,
     pub(super) pool_tail: Option<Arc<PoolTail>>,
@@ -145,6 +147,7 @@ impl Ctx {
             host: Host::default(),
             route: None,
             route_tail: None,
+            rewritten: None,
             pool: None,
             pool_tail: None,
             placement: None,
@@ -160,6 +163,11 @@ impl Ctx {
             body: Body::Sent,
             encoder: None,
         }
+    }
+
+    /// Its route, as long as the snapshot is held.
+    pub(super) fn route(&self) -> Option<&Route> {
+        self.snapshot.as_deref()?.route(self.route?)
     }
 
     /// Its route and the pool chosen for it, as long as the snapshot is held.

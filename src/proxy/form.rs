@@ -71,9 +71,9 @@ impl Form {
 }
 
 /// The class a denial is counted and answered as.
-fn class(denial: Denial) -> Class {
+pub(super) fn class(denial: Denial) -> Class {
     match denial {
-        Denial::Target | Denial::NoHost | Denial::ManyHosts | Denial::Host => Class::BadRequest,
+        Denial::Target | Denial::NoHost | Denial::ManyHosts | Denial::Host | Denial::Prefix => Class::BadRequest,
         Denial::Framing | Denial::Connection => Class::BadRequest,
         Denial::HeaderBytes | Denial::HeaderLines => Class::HeaderTooLarge,
         Denial::UriBytes => Class::UriTooLong,

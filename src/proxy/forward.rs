@@ -253,6 +253,10 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         out.insert_header(header::HOST, own_name(ctx))?;
     }
     lookalikes::take_out(out);
+    if let Some(target) = &ctx.rewritten {
+        out.set_raw_path(target)?;
+    }
+    super::edit::towards_origin(session, out, ctx);
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
         out.insert_header(header::CONNECTION, HeaderValue::from_static("close"))?;
     }
@@ -305,12 +309,13 @@ pub(super) fn request_body(
 }
 
 /// The final header on its way to the client.
-pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) {
+pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx, clock: fn() -> Instant) {
     // Ours, whatever the origin's was (RFC 9110, section 2.5).
     head.set_version(Version::HTTP_11);
     if !reject::is_final(head.status) {
         return;
     }
+    super::edit::towards_client(session, head, ctx, clock);
     super::encode::begin(session, head, ctx);
     if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {
         // 1.0 knows no chunks: such an answer ends with its connection.

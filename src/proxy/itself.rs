@@ -91,6 +91,7 @@ async fn send(session: &mut Session, ctx: &mut Ctx, own: Own) -> Result<()> {
     if reject::has_length(head.status) {
         head.insert_header(header::CONTENT_LENGTH, own.body.len())?;
     }
+    super::edit::towards_client(session, &mut head, ctx, Gateway::now);
     ctx.settle();
     let ends = head_only || own.body.is_empty();
     session.write_response_header(Box::new(head), ends).await?;

@@ -9,6 +9,7 @@ mod again;
 mod answer;
 pub mod ctx;
 mod dial;
+mod edit;
 mod encode;
 mod form;
 mod forward;
@@ -152,7 +153,7 @@ impl ProxyHttp for Gateway {
 
     /// The last look before the header goes to the client.
     async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
-        forward::response_header(session, head, ctx);
+        forward::response_header(session, head, ctx, Self::now);
         Ok(())
     }
 

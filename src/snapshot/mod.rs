@@ -8,6 +8,7 @@
 mod action;
 pub mod blame;
 mod carried;
+mod changes;
 mod found;
 pub mod guard;
 mod limits;
@@ -30,6 +31,7 @@ use crate::traffic::{Callers, Limits};
 
 pub use action::{Action, Respond};
 pub use carried::Carried;
+pub use changes::Changes;
 pub use found::Found;
 pub use limits::ClientLimits;
 pub use route::{Route, RouteTail};

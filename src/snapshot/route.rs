@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Upstream};
+use super::{Action, Changes, Upstream};
 use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, RouteMeters};
@@ -26,6 +26,8 @@ pub struct Route {
     pub forwarding: Forwarding,
     /// `%2f` and `%5c` in a path are passed on.
     pub encoded_slash: bool,
+    /// What it changes of requests and answers.
+    pub changes: Changes,
     /// Which answers are compressed.
     pub compression: Option<Compression>,
 }
@@ -48,7 +50,13 @@ impl Route {
         pools: &[Upstream],
         metrics: &Metrics,
     ) -> Result<Self, Vec<Complaint>> {
-        let action = Action::compile(written, config).map_err(|found| found.into_iter().collect::<Vec<_>>())?;
+        let (action, changes) = match (Action::compile(written, config), Changes::compile(written)) {
+            (Ok(action), Ok(changes)) => (action, changes),
+            (action, changes) => {
+                let found = action.err().flatten().into_iter();
+                return Err(found.chain(changes.err().into_iter().flatten()).collect());
+            }
+        };
         // `config` has made sure that the pool exists; it may be wrong by itself.
         let upstream = action.only_pool().and_then(|pool| pools.get(pool));
         let pool = upstream.map(|upstream| &**upstream.pool.name());
@@ -66,6 +74,7 @@ impl Route {
             access: Access::compile(&written.access),
             forwarding: Forwarding::compile(&written.forwarded),
             encoded_slash: written.encoded_slash == EncodedSlash::Allow,
+            changes,
             compression: written.compression.on().map(Compression::compile),
         })
     }

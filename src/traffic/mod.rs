@@ -15,15 +15,18 @@ pub mod caller;
 pub mod client;
 pub mod compression;
 pub mod crumbs;
+pub mod edits;
 pub mod framing;
 pub mod headers;
 pub mod hop;
 pub mod limits;
+pub mod location;
 pub mod lookalikes;
 mod networks;
 pub mod proxy_header;
 pub mod redirect;
 pub mod respell;
+pub mod rewrite;
 pub mod target;
 
 pub use cache_status::{CacheStatus, Cached};
@@ -33,6 +36,7 @@ pub use compression::Compression;
 pub use headers::Forwarding;
 pub use limits::Limits;
 pub use redirect::Redirect;
+pub use rewrite::Rewrite;
 pub use target::Target;
 
 /// Why a request is turned away before a route's pool is asked.
@@ -65,6 +69,9 @@ pub enum Denial {
     /// The target has too many bytes.
     #[error("the target is too long")]
     UriBytes,
+    /// Where the prefix of a path ends cannot be told.
+    #[error("where the prefix ends cannot be told")]
+    Prefix,
     /// The client's address may not ask.
     #[error("the client's address has no access")]
     Address,

@@ -17,6 +17,7 @@ mod behind_a_balancer;
 mod behind_haproxy;
 mod beside_nginx;
 mod books_agree;
+mod changes_on_the_way;
 mod commands;
 mod compression;
 mod connecting_in_turn;
