@@ -258,6 +258,9 @@ fn a_map_that_says_something_else_is_found() {
     let unknown = format!("{lib}\npub mod parlour;");
     for text in [wider, shorter, unknown] {
         assert_ne!(text, lib);
-        assert_eq!(found(&text).iter().map(|f| f.rule).collect::<Vec<_>>(), [Rule::Map]);
+        let mut rules: Vec<_> = found(&text).iter().map(|f| f.rule).collect();
+        // One for each room of the line.
+        rules.dedup();
+        assert_eq!(rules, [Rule::Map]);
     }
 }

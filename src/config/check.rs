@@ -278,10 +278,23 @@ impl Check<'_> {
             self.said.extend(rewrite::check(&path, route));
             self.route_listeners(&path, route, &config.process);
             self.retry(&path, route);
+            self.mirror(&path, route, config);
             if let Some(pool) = config.pools.get(&route.pool) {
                 self.route_timeouts(&path, route, pool);
             }
         }
+    }
+
+    /// Is there a pool of this name? Complains if not.
+    pub(super) fn is_known_pool(&mut self, at: &str, pool: &str) -> bool {
+        // The pools that are wrong by themselves are known all the same.
+        let known = self.places.keys("pools");
+        let is_known = known.contains(&pool);
+        if !is_known {
+            let meant = meant(pool, known);
+            self.error(at, format!("unknown pool \"{pool}\""), meant);
+        }
+        is_known
     }
 
     fn route_listeners(&mut self, path: &str, route: &Route, process: &Process) {

@@ -12,7 +12,6 @@ const KEYS: &[(&str, &str, Option<&str>)] = &[
     ("Route", "split", None),
     ("Route", "limits", None),
     ("Route", "buffering", None),
-    ("Route", "mirror", None),
 ];
 
 /// What is said of it.

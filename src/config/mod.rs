@@ -19,6 +19,7 @@ mod health;
 mod http_words;
 mod later;
 mod matching;
+pub mod mirror;
 mod number;
 mod origin;
 mod origin_tls;

@@ -13,6 +13,7 @@ use super::compression::Compression;
 use super::each;
 use super::edits;
 use super::http_words;
+use super::mirror::Mirror;
 use super::number::within;
 use super::place::meant;
 use super::report::Invalid;
@@ -74,6 +75,8 @@ pub struct Route {
     pub encoded_slash: EncodedSlash,
     /// Compression of answers.
     pub compression: Off<Compression>,
+    /// Copies of its requests for another pool.
+    pub mirror: Off<Mirror>,
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

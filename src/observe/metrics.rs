@@ -11,7 +11,7 @@ use prometheus::{Registry, TextEncoder};
 
 use super::carried::Grows;
 use super::interned::Interned;
-use super::meters::{Counts, ListenerMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times};
+use super::meters::{Counts, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times};
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 
 /// The content type of [`Metrics::encode`].
@@ -62,6 +62,7 @@ pub(super) struct All {
     pub(super) ring_info: Family<Level>,
     pub(super) keys_moved: Family<Gauge>,
     pub(super) keys_displaced: Family<Gauge>,
+    pub(super) mirrored: Family<Counter>,
     pub(super) ejections: Family<Counter>,
     pub(super) pool_short: Family<Level>,
     pub(super) probes: Family<Counter>,
@@ -74,6 +75,7 @@ pub(super) struct All {
     access_log_dropped: Counter,
     pub(super) by_route: Interned<[Box<str>; 2], RouteMeters>,
     pub(super) times_by_route: Interned<Box<str>, RouteTimes>,
+    pub(super) by_mirror: Interned<[Box<str>; 2], MirrorMeters>,
     pub(super) by_pool: Interned<Box<str>, PoolMeters>,
     pub(super) by_origin: Interned<[Box<str>; 2], Counts>,
     pub(super) times_by_origin: Interned<[Box<str>; 2], Times>,
@@ -140,6 +142,11 @@ impl Metrics {
     pub fn route(&self, route: &str, pool: Option<&str>) -> Arc<RouteMeters> {
         let pool = pool.unwrap_or(NONE);
         self.0.by_route.get([route.into(), pool.into()], || RouteMeters::new(&self.0, route, pool))
+    }
+
+    /// The meters of copies of a route's requests that are meant for `pool`.
+    pub fn mirror(&self, route: &str, pool: &str) -> Arc<MirrorMeters> {
+        self.0.by_mirror.get([route.into(), pool.into()], || MirrorMeters::new(&self.0, route, pool))
     }
 
     /// The meters of requests no route takes; to be held as long as the process answers.
@@ -331,6 +338,11 @@ impl All {
                 "Part of the recent keys that were last served elsewhere than by their owner, by why.",
                 &["pool", "reason"],
             )?,
+            mirrored: book.family(
+                "moorgate_mirrored_total",
+                "Copies of a route's requests for another pool, by what became of them.",
+                &["route", "pool", "result"],
+            )?,
             ejections: book.family(
                 "moorgate_ejections_total",
                 "How often an origin was taken out, by why.",
@@ -368,6 +380,7 @@ impl All {
             )?,
             by_route: Interned::default(),
             times_by_route: Interned::default(),
+            by_mirror: Interned::default(),
             by_pool: Interned::default(),
             by_origin: Interned::default(),
             times_by_origin: Interned::default(),

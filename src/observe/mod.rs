@@ -18,7 +18,8 @@ mod text;
 pub use access_log::AccessLog;
 pub use carried::{Counted, Told};
 pub use meters::{
-    ConnectionOpen, ListenerMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters, RouteTimes,
+    ConnectionOpen, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters,
+    RouteTimes,
 };
 pub use metrics::{CONTENT_TYPE, Metrics, SnapshotAlive};
 pub use record::{Attempt, Peer, Record};

@@ -11,6 +11,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::form;
+use super::mirror;
 use super::request::{Host, asks_to_switch, origin_form, streams, with_facts};
 use super::wire::{End, Wire};
 use crate::pool::Protocol;
@@ -95,6 +96,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
         ctx.id = Id::Kept(kept.into());
     }
     take(ctx, &snapshot, number, route);
+    ctx.mirror = mirror::drawn(route, &request.headers);
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::mirror::Mirroring;
 use super::request::Host;
 use super::watchdog::Watch;
 use super::wire::{Serving, Wire};
@@ -59,6 +60,7 @@ pub struct Ctx {
     pub(super) body: Body,
     /// What the answer goes through.
     pub(super) encoder: Option<Box<Encoder>>,
+    pub(super) mirror: Mirroring,
 }
 
 /// Where the body of the request is.
@@ -162,6 +164,7 @@ impl Ctx {
             streams: false,
             body: Body::Sent,
             encoder: None,
+            mirror: Mirroring::No,
         }
     }
 

@@ -24,7 +24,7 @@ use super::request::{
 };
 use super::{Gateway, kept, reject};
 use crate::balance;
-use crate::pool::{Ask, Pick, Protocol, Timeouts};
+use crate::pool::{Ask, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
@@ -195,12 +195,16 @@ pub(super) fn silence(streams: bool, timeouts: &Timeouts) -> Duration {
 
 /// The key of a request; `None` without a pool.
 fn place(request: &RequestHeader, ctx: &Ctx) -> Option<Placement> {
-    let (_, upstream) = ctx.target()?;
-    let Some(template) = upstream.pool.key() else { return Some(Placement { key: SmallVec::new(), hash: None }) };
+    ctx.target().map(|(_, upstream)| placed(request, ctx, &upstream.pool))
+}
+
+/// The key a request has in `pool`.
+pub(super) fn placed(request: &RequestHeader, ctx: &Ctx, pool: &Pool) -> Placement {
+    let Some(template) = pool.key() else { return Placement { key: SmallVec::new(), hash: None } };
     let mut key = Vec::with_capacity(128);
     let keyed = with_facts(request, ctx, |facts| template.render(facts, &mut key));
     let hash = (keyed == Keyed::Key).then(|| balance::hash(&key));
-    Some(Placement { key: key.into(), hash })
+    Placement { key: key.into(), hash }
 }
 
 /// The origin for the next try.

@@ -15,6 +15,7 @@ mod form;
 mod forward;
 mod itself;
 mod kept;
+mod mirror;
 mod peer;
 mod pressure;
 mod record;
@@ -44,6 +45,7 @@ use crate::observe::access_log;
 use crate::snapshot::Store;
 
 pub use ctx::Ctx;
+use mirror::Mirrors;
 use served::Connections;
 use watchdog::Watchdog;
 
@@ -58,6 +60,7 @@ pub struct Gateway {
     shard: usize,
     connections: Connections,
     ready: Ready,
+    mirror: Mirrors,
 }
 
 /// Is the process ready for requests, and if not, why? Asking counts: a lame duck waits for who asks.
@@ -66,7 +69,8 @@ pub type Ready = Arc<dyn Fn() -> Result<(), &'static str> + Send + Sync>;
 impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
     pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
-        Self { store, log, watchdog: Arc::default(), shard, connections: Connections::default(), ready }
+        let (watchdog, connections, mirror) = (Arc::default(), Connections::default(), Mirrors::default());
+        Self { store, log, watchdog, shard, connections, ready, mirror }
     }
 
     /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
@@ -131,7 +135,9 @@ impl ProxyHttp for Gateway {
 
     /// Runs for every try, on a fresh copy of the client's header.
     async fn upstream_request_filter(&self, s: &mut Session, out: &mut RequestHeader, ctx: &mut Held) -> Result<()> {
-        forward::request_header(s, out, ctx)
+        forward::request_header(s, out, ctx)?;
+        self.mirror_header(s, out, ctx);
+        Ok(())
     }
 
     /// Runs for every piece of a body, and again for what is replayed.
@@ -143,6 +149,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Held,
     ) -> Result<()> {
         forward::request_body(session, body, end, ctx, Self::now);
+        self.mirror_body(session, body.as_ref(), end, ctx);
         Ok(())
     }
 

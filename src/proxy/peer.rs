@@ -71,15 +71,20 @@ impl Gateway {
 /// header on, so that a body would have to be sent within it: a request with one gets a connection that is not shared,
 /// unless it may stream for long.
 pub(super) fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
-    options.h2_stream_window_size = Some(WINDOWS.0);
-    options.h2_connection_window_size = Some(WINDOWS.1);
-    options.set_http_version(2, 2);
+    over_h2(options);
     if ctx.body == Body::Sent || ctx.streams {
-        options.max_h2_streams = STREAMS;
         options.read_timeout = Some(silence(ctx.streams, timeouts));
     } else {
         options.max_h2_streams = 1;
     }
+}
+
+/// HTTP/2 on connections that are shared.
+pub(super) fn over_h2(options: &mut PeerOptions) {
+    options.h2_stream_window_size = Some(WINDOWS.0);
+    options.h2_connection_window_size = Some(WINDOWS.1);
+    options.set_http_version(2, 2);
+    options.max_h2_streams = STREAMS;
 }
 
 /// Pingora goes on in HTTP/1.1 on a connection whose origin did not agree to HTTP/2. We do not: nothing was sent yet, and

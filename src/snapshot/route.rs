@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Changes, Upstream};
+use super::{Action, Changes, Mirror, Upstream};
 use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, RouteMeters};
@@ -30,6 +30,8 @@ pub struct Route {
     pub changes: Changes,
     /// Which answers are compressed.
     pub compression: Option<Compression>,
+    /// Copies of its requests for another pool.
+    pub mirror: Option<Mirror>,
 }
 
 /// What a request keeps of its route once its answer has begun.
@@ -76,6 +78,7 @@ impl Route {
             encoded_slash: written.encoded_slash == EncodedSlash::Allow,
             changes,
             compression: written.compression.on().map(Compression::compile),
+            mirror: Mirror::compile(written, config, metrics),
         })
     }
 }

@@ -46,6 +46,7 @@ mod keys_stay;
 mod known_after_an_upgrade;
 mod limits_in_flight;
 mod log_in_nobody_s_way;
+mod mirroring;
 mod offline;
 mod on_record;
 mod order_of_a_pick;

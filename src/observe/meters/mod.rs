@@ -4,6 +4,7 @@
 //! allocation only the very first time a series is touched. Dropping meters takes their series out of what is shown.
 
 mod listener;
+mod mirror;
 mod origin;
 mod pool;
 mod route;
@@ -11,6 +12,7 @@ mod times;
 mod words;
 
 pub use listener::{ConnectionOpen, ListenerMeters};
+pub use mirror::MirrorMeters;
 pub(super) use origin::Counts;
 pub use origin::{OriginMeters, OriginView};
 pub use pool::{PoolMeters, PoolView};
