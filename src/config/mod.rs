@@ -4,6 +4,7 @@ mod action;
 mod address;
 mod args;
 mod balance;
+mod buffering;
 mod cache_status;
 mod check;
 pub mod client;

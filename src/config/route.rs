@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::action;
+use super::buffering::Buffering;
 use super::compression::Compression;
 use super::each;
 use super::edits;
@@ -77,6 +78,10 @@ pub struct Route {
     pub compression: Off<Compression>,
     /// Copies of its requests for another pool.
     pub mirror: Off<Mirror>,
+    /// What is held for slow clients.
+    #[serde(deserialize_with = "buffering")]
+    #[schemars(with = "Off<Buffering>")]
+    pub buffering: Buffering,
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -94,6 +99,13 @@ fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error
     Ok(match Off::deserialize(deserializer)? {
         Off::Off => Access::default(),
         Off::On(access) => access,
+    })
+}
+
+fn buffering<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Buffering, D::Error> {
+    Ok(match Off::deserialize(deserializer)? {
+        Off::Off => Buffering::default(),
+        Off::On(buffering) => buffering,
     })
 }
 

@@ -13,6 +13,7 @@ mod connections;
 mod doors;
 mod drain;
 mod handed;
+mod held_back;
 mod http2;
 mod keepalive;
 mod newcomers;

@@ -321,6 +321,7 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
     }
     super::edit::towards_client(session, head, ctx, clock);
     super::encode::begin(session, head, ctx);
+    super::hold::begin(session, head, ctx);
     if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {
         // 1.0 knows no chunks: such an answer ends with its connection.
         session.set_keepalive(None);

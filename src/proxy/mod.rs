@@ -13,6 +13,7 @@ mod edit;
 mod encode;
 mod form;
 mod forward;
+mod hold;
 mod itself;
 mod kept;
 mod mirror;
@@ -213,6 +214,7 @@ impl ProxyHttp for Gateway {
 
     /// Runs once for every request any hook saw.
     async fn logging(&self, session: &mut Session, _: Option<&Error>, ctx: &mut Held) {
+        hold::end(session, ctx).await;
         self.finish(session, ctx, Self::now());
     }
 

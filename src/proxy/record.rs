@@ -87,7 +87,7 @@ pub(super) fn so_far(
         protocol: protocol(session.req_header().version),
         time: SystemTime::now(),
         status,
-        bytes_sent: session.body_bytes_sent() as u64,
+        bytes_sent: sent(session, ctx),
         bytes_received: session.body_bytes_read() as u64,
         request_time: now.saturating_duration_since(ctx.began),
         request_id: ctx.id.as_str(),
@@ -139,6 +139,12 @@ fn away(reason: Reason) -> Option<Away> {
         Reason::OwnerOverloaded => Some(Away::Overload),
         Reason::OwnerDraining => Some(Away::Drain),
     }
+}
+
+/// Bytes of the answer's body that left for the client.
+fn sent(session: &Session, ctx: &Ctx) -> u64 {
+    let unsent = ctx.wire.as_ref().filter(|wire| !wire.is_h2()).map_or(0, |wire| u64::from(wire.unsent()));
+    (session.body_bytes_sent() as u64).saturating_sub(unsent)
 }
 
 fn shown(attempt: &Attempt, now: Instant) -> observe::Attempt<'_> {

@@ -32,6 +32,8 @@ pub struct Route {
     pub compression: Option<Compression>,
     /// Copies of its requests for another pool.
     pub mirror: Option<Mirror>,
+    /// How much of an answer may be held back for a client that reads slowly.
+    pub holds_back: Option<u32>,
 }
 
 /// What a request keeps of its route once its answer has begun.
@@ -79,6 +81,7 @@ impl Route {
             changes,
             compression: written.compression.on().map(Compression::compile),
             mirror: Mirror::compile(written, config, metrics),
+            holds_back: written.buffering.response.on().map(|size| u32::try_from(size.0).unwrap_or(u32::MAX)),
         })
     }
 }

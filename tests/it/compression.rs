@@ -74,7 +74,7 @@ fn each_client_gets_the_coding_it_likes_and_the_same_bytes() {
                 let told = ["etag", "accept-ranges"].map(|name| answer.header(name));
                 let as_it_was = [Some("\"v1\""), Some("bytes")];
                 assert_eq!(told, if coding.is_some() { [Some("W/\"v1\""), None] } else { as_it_was });
-                assert_eq!(answer.header("content-length").is_none(), coding.is_some());
+                assert!(coding.is_none() || answer.header("content-length").is_none());
                 assert!(coding.is_none() || answer.body.len() < body.len() / 4, "{}", answer.body.len());
             }
         }

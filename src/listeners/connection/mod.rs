@@ -7,6 +7,7 @@
 //! nothing but the client's leaving. The socket itself belongs to the loop in `keepalive`, which closes it.
 
 mod asked;
+mod sending;
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -214,22 +215,6 @@ impl Connection {
         self.wire.has_parted()
     }
 
-    /// Gathers `parts`, or writes them: how many bytes of them.
-    fn poll_parts(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let total = parts.iter().map(|part| part.len()).sum();
-        let taken = loop {
-            if self.outbox.take(parts, total) {
-                break total;
-            }
-            let taken = ready!(self.poll_send(cx, parts))?;
-            if taken > 0 {
-                break taken;
-            }
-        };
-        self.follow(parts, taken);
-        Poll::Ready(Ok(taken))
-    }
-
     /// Writes what stands before a refusal of Pingora's own; then that, in our words.
     fn poll_refuse(
         &mut self,
@@ -262,25 +247,6 @@ impl Connection {
             frames.take(&part);
         }
     }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, more: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let sent = self.outbox.poll_send(cx, &self.socket, more);
-        match sent {
-            Poll::Ready(Ok(taken)) => {
-                self.writing.clear();
-                Poll::Ready(Ok(taken))
-            }
-            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
-            Poll::Pending => {
-                let limit = self.wire.limits().send_timeout;
-                let due = self.writing.due().unwrap_or_else(|| Instant::now() + limit);
-                ready!(self.writing.poll(cx, due));
-                self.wire.set_fault(Fault::SendTimeout);
-                self.wire.reset_on_close();
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-        }
-    }
 }
 
 /// A read that did not fill its space emptied the socket: waits for the next edge without asking the kernel again, or
@@ -306,6 +272,10 @@ impl AsyncRead for Connection {
         if this.wire.is_websocket() && this.parts(cx) {
             // as if the client had left: the tunnel ends as one whose end was its client's
             return Poll::Ready(Ok(()));
+        }
+        if this.wire.holds_back() > 0 {
+            // a client that is written to is let go when it takes nothing, whatever it is asked for meanwhile
+            let _ = this.poll_empty(cx)?;
         }
         let room = if this.wire.is_heard() { usize::MAX } else { this.wire.header_room() };
         if room == 0 {
@@ -384,15 +354,16 @@ impl AsyncWrite for Connection {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        while !this.outbox.is_empty() {
-            ready!(this.poll_send(cx, &[]))?;
+        match this.poll_empty(cx)? {
+            Poll::Pending if this.wire.holds_back() == 0 => Poll::Pending,
+            // what is held back leaves with every later poll
+            _ => Poll::Ready(Ok(())),
         }
-        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.answer_once();
-        ready!(self.as_mut().poll_flush(cx))?;
+        ready!(self.poll_empty(cx))?;
         // the peer may be gone already, which is no failure of a shutdown
         let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
         Poll::Ready(Ok(()))

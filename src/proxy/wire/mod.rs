@@ -9,8 +9,10 @@
 mod body;
 mod farewell;
 mod frames;
+mod held;
 mod home;
 mod limits;
+mod serving;
 mod turn;
 
 use std::net::SocketAddr;
@@ -28,8 +30,10 @@ pub use self::body::End;
 pub use self::farewell::Farewell;
 use self::farewell::Waits;
 pub use self::frames::{Frames, GOING_AWAY};
+use self::held::Held;
 pub use self::home::Home;
 pub use self::limits::{Fault, Limits};
+pub use self::serving::Serving;
 use self::turn::Turn;
 use super::reject;
 use super::request::SCHEME;
@@ -55,21 +59,11 @@ pub struct Wire {
     reset: AtomicBool,
     websocket: AtomicBool,
     parted: AtomicBool,
+    held: Held,
     waits: Mutex<Option<Waits>>,
     turn: Mutex<Turn>,
     /// Requests that Pingora refused by itself (HTTP/2), not yet told of.
     refused: Mutex<Vec<RequestId>>,
-}
-
-/// A request being served: given back by `Drop`, so that a connection knows when it is idle.
-#[derive(Debug)]
-#[must_use = "dropping it says that the request is over"]
-pub struct Serving(Arc<Wire>);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.serving.fetch_sub(1, Relaxed);
-    }
 }
 
 /// A request that ended before any hook saw it.
@@ -223,6 +217,7 @@ impl Wire {
             reset: AtomicBool::new(false),
             websocket: AtomicBool::new(false),
             parted: AtomicBool::new(false),
+            held: Held::default(),
             waits: Mutex::new(None),
             turn: Mutex::new(Turn::new(limits)),
             refused: Mutex::default(),
@@ -240,6 +235,7 @@ impl Wire {
         self.heard.store(false, Relaxed);
         self.body_wanted.store(false, Relaxed);
         self.body_awaited.store(false, Relaxed);
+        self.held.begin();
         self.turn.lock().begin(limits, self.is_settled());
     }
 
