@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use super::forwarded;
 use super::networks::Networks;
 use crate::config::client::ClientAddress;
 
@@ -100,7 +101,7 @@ fn sender(element: &[u8]) -> Option<IpAddr> {
         name.eq_ignore_ascii_case(b"for=").then_some(value)
     });
     let value = senders.next().filter(|_| senders.next().is_none())?;
-    node(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+    node(&forwarded::text(value)?)
 }
 
 /// An address, with or without a port; IPv6 with a port in brackets.
@@ -119,9 +120,9 @@ fn node(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Nothing, or a colon and a number.
+/// Nothing, or a colon and a port, which RFC 7239 lets a proxy hide.
 fn is_port(text: &str) -> bool {
-    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+    text.is_empty() || text.strip_prefix(':').is_some_and(forwarded::is_port)
 }
 
 #[cfg(test)]
@@ -189,6 +190,8 @@ mod tests {
     fn forwarded_is_read_with_its_quotes() {
         check("forwarded", "10.0.0.1", &["for=1.1.1.1, FOR=198.51.100.7;proto=https"], "198.51.100.7");
         check("forwarded", "10.0.0.1", &["proto=https; for=\"[2001:db8::7]:4711\";by=10.0.0.1"], "2001:db8::7");
+        check("forwarded", "10.0.0.1", &["for=\"[2001:db8::7]:_hidden\"", "for=\"10.0.0.9:_p\""], "2001:db8::7");
+        check("forwarded", "10.0.0.1", &["for=\"198.51.100.\\7\""], "198.51.100.7");
         check("forwarded", "10.0.0.1", &["for=198.51.100.7;host=\"a,b;for=1.1.1.1\""], "198.51.100.7");
         check("forwarded", "10.0.0.1", &["for=198.51.100.7;host=\"\\\",for=1.1.1.1\""], "198.51.100.7");
         for nobody in ["for=unknown", "for=_hidden", "proto=https", "for=1.1.1.1;for=2.2.2.2"] {

@@ -12,7 +12,7 @@ use http::header::{self, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, Head
 use pingora_http::{RequestHeader, ResponseHeader};
 use smallvec::SmallVec;
 
-use super::{framing, limits};
+use super::{forwarded, framing, limits};
 use crate::config::route::{self, RequestId, XForwarded};
 use crate::config::units::Address;
 use crate::config::{Invalid, pool};
@@ -74,7 +74,7 @@ impl Forwarding {
             self.x_forwarded(request, sender);
         }
         if self.forwarded {
-            let element = element(self.told(sender), sender);
+            let element = forwarded::element(self.told(sender), sender.host, sender.scheme);
             let element = self.appended(&request.headers, &header::FORWARDED, element.as_bytes());
             put(request, FORWARDED, element);
         }
@@ -111,6 +111,8 @@ impl Forwarding {
     /// `element`, behind what all lines of `name` say already unless that is to be replaced.
     fn appended(&self, headers: &HeaderMap, name: &HeaderName, element: &[u8]) -> Option<HeaderValue> {
         let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes).filter(|line| !line.is_empty());
+        // What is no list would take what stands behind it for a part of itself.
+        let lines = lines.filter(|line| *name != header::FORWARDED || forwarded::is_sound(line));
         let mut lines = lines.peekable();
         if self.x_forwarded == XForwarded::Set || lines.peek().is_none() {
             return HeaderValue::from_bytes(element).ok();
@@ -191,20 +193,6 @@ fn nominates_nothing(token: &[u8]) -> bool {
 /// No origin may nominate away where its own body ends.
 fn frames(name: &HeaderName) -> bool {
     matches!(name.as_str(), "content-length" | "transfer-encoding")
-}
-
-/// One element of RFC 7239.
-fn element(told: IpAddr, sender: &Sender<'_>) -> String {
-    let node = match told.to_canonical() {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("\"[{ip}]\""),
-    };
-    let host = sender.host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-    match host {
-        "" => format!("for={node};proto={}", sender.scheme),
-        // Quoted: a port's colon is no token. A Host holds neither quotes nor backslashes.
-        host => format!("for={node};host=\"{host}\";proto={}", sender.scheme),
-    }
 }
 
 fn ip(ip: IpAddr) -> Vec<u8> {
@@ -324,6 +312,14 @@ mod tests {
     fn forwarded_is_added_only_when_asked_for() {
         assert!(sent(KEEP, &[], "forwarded").is_empty());
         let asked = Forwarding { forwarded: true, ..KEEP };
+        let sent_on = |came: &'static str| sent(asked, &[("Forwarded", came)], "forwarded").remove(0);
+        assert!(
+            sent_on("for=unknown;by=_x, for=\"_hidden\"")
+                .starts_with("for=unknown;by=_x, for=\"_hidden\", for=10.0.0.9;")
+        );
+        for open in ["for=\"", "for=1.1.1.1;host=\"x\\\"", "for"] {
+            assert!(sent_on(open).starts_with("for=10.0.0.9;"), "{open}: nothing hides whom we were asked by");
+        }
         let ours = "for=10.0.0.9;host=\"shop.example:8080\";proto=http";
         assert_eq!(sent(asked, &[], "forwarded"), [ours]);
         assert_eq!(sent(asked, &[("Forwarded", "for=_x")], "forwarded"), [format!("for=_x, {ours}")]);
@@ -335,7 +331,7 @@ mod tests {
             host: None,
             request_id: "",
         };
-        assert_eq!(element(v6.peer, &v6), "for=\"[2001:db8::1]\";proto=https");
+        assert_eq!(forwarded::element(v6.peer, v6.host, v6.scheme), "for=\"[2001:db8::1]\";proto=https");
     }
 
     #[test]

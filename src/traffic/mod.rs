@@ -16,6 +16,7 @@ pub mod client;
 pub mod compression;
 pub mod crumbs;
 pub mod edits;
+mod forwarded;
 pub mod framing;
 pub mod headers;
 pub mod hop;
