@@ -13,6 +13,7 @@ use super::action;
 use super::address::{Address, LONGEST_SOCKET};
 use super::client::ProxyProtocol;
 use super::edits;
+use super::limits;
 use super::place::{Places, meant};
 use super::pool::{Algorithm, Args, Identity, Origin, Pool, State};
 use super::process::Process;
@@ -42,6 +43,7 @@ pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complain
         check.pool(&format!("pools.{name}"), pool);
     }
     check.routes(config);
+    check.said.extend(limits::check(config, places).into_iter().map(|complaint| (Severity::Error, complaint)));
     check.said
 }
 

@@ -20,6 +20,10 @@ use super::tree::{Entry, Flaw, Kind, Node, Place};
 /// The newtype that reads "off" as its unit: see [`super::units::Off`].
 pub(super) const OFF: &str = "Off";
 
+/// The newtype that reads a list as one, "off" as its unit, and all else as its only element: see
+/// [`super::one_or_more::OneOrMore`].
+pub(super) const ONE_OR_MORE: &str = "OneOrMore";
+
 /// Sections that have a short form: one scalar for the first key.
 pub(super) const SHORT: &[(&str, &str)] = &[("Origin", "an address such as 10.0.0.1:80 or a section")];
 

@@ -14,6 +14,7 @@ use super::compression::Compression;
 use super::each;
 use super::edits;
 use super::http_words;
+use super::limits::Limits;
 use super::mirror::Mirror;
 use super::number::within;
 use super::place::meant;
@@ -55,6 +56,10 @@ pub struct Route {
     pub retry: Retry,
     /// Differences from the pool's time-outs.
     pub timeouts: RouteTimeouts,
+    /// What a client may ask.
+    #[serde(deserialize_with = "limits")]
+    #[schemars(with = "Off<Limits>")]
+    pub limits: Limits,
     /// Who may ask.
     #[serde(deserialize_with = "access")]
     #[schemars(with = "Off<Access>")]
@@ -92,6 +97,13 @@ fn retry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Retry, D::Error> 
     Ok(match Off::deserialize(deserializer)? {
         Off::Off => Retry { tries: 1, ..Retry::default() },
         Off::On(retry) => retry,
+    })
+}
+
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
+    Ok(match Off::deserialize(deserializer)? {
+        Off::Off => Limits::default(),
+        Off::On(limits) => limits,
     })
 }
 

@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 
 use super::fault::Fault;
 use super::place::one_of;
-use super::reader::{At, Item, OFF, Path, SHORT};
+use super::reader::{At, Item, OFF, ONE_OR_MORE, Path, SHORT};
 use super::tree::{Kind, Node};
 
 /// Reads a plain scalar by one of serde's typed methods.
@@ -72,6 +72,11 @@ impl<'de> de::Deserializer<'de> for At<'_> {
         self.settle(match name {
             OFF if self.node.is_off() => visitor.visit_unit(),
             OFF => visitor.visit_newtype_struct(At { or_off: true, ..self }),
+            ONE_OR_MORE => match &self.node.kind {
+                Kind::List(items) => visitor.visit_seq(Items { at: self, list: items, next: 0 }),
+                _ if self.node.is_off() => visitor.visit_unit(),
+                _ => visitor.visit_newtype_struct(self),
+            },
             _ => visitor.visit_newtype_struct(self),
         })
     }

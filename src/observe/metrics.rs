@@ -9,9 +9,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 
+use super::alive::SnapshotAlive;
 use super::carried::Grows;
 use super::interned::Interned;
-use super::meters::{Counts, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times};
+use super::meters::{
+    Counts, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times,
+};
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 
 /// The content type of [`Metrics::encode`].
@@ -46,6 +49,7 @@ pub(super) struct All {
     pub(super) requests: Family<Counter>,
     pub(super) request_duration: Family<Histogram>,
     pub(super) attempts: Family<Counter>,
+    pub(super) limited: Family<Counter>,
     pub(super) origin_cache: Family<Counter>,
     pub(super) attempt_duration: Family<Histogram>,
     pub(super) connect_duration: Family<Histogram>,
@@ -75,6 +79,7 @@ pub(super) struct All {
     access_log_dropped: Counter,
     pub(super) by_route: Interned<[Box<str>; 2], RouteMeters>,
     pub(super) times_by_route: Interned<Box<str>, RouteTimes>,
+    pub(super) by_limit: Interned<[Box<str>; 2], LimitMeters>,
     pub(super) by_mirror: Interned<[Box<str>; 2], MirrorMeters>,
     pub(super) by_pool: Interned<Box<str>, PoolMeters>,
     pub(super) by_origin: Interned<[Box<str>; 2], Counts>,
@@ -154,6 +159,11 @@ impl Metrics {
         self.route(NONE, None)
     }
 
+    /// The meters of a limit of a route.
+    pub fn limit(&self, route: &str, limit: &str) -> Arc<LimitMeters> {
+        self.0.by_limit.get([route.into(), limit.into()], || LimitMeters::new(&self.0, route, limit))
+    }
+
     /// The meters of a pool.
     pub fn pool(&self, pool: &str) -> Arc<PoolMeters> {
         self.0.by_pool.get(pool.into(), || PoolMeters::new(&self.0, pool))
@@ -223,17 +233,6 @@ impl Metrics {
     }
 }
 
-/// A snapshot that is still in use.
-#[derive(Debug)]
-#[must_use = "the snapshot counts as alive until this is dropped"]
-pub struct SnapshotAlive(Level);
-
-impl Drop for SnapshotAlive {
-    fn drop(&mut self) {
-        self.0.add(-1);
-    }
-}
-
 impl All {
     /// As a label.
     pub(super) fn generation(&self) -> String {
@@ -259,6 +258,11 @@ impl All {
                 "moorgate_attempts_total",
                 "Tries at an origin, by how they ended: ok, status (thrown away for another try) or an error class.",
                 &["pool", "origin", "outcome"],
+            )?,
+            limited: book.family(
+                "moorgate_limited_total",
+                "Requests beyond a limit of their route: turned away, or with dry_run only counted.",
+                &["route", "limit"],
             )?,
             origin_cache: book.family(
                 "moorgate_origin_cache_total",
@@ -380,6 +384,7 @@ impl All {
             )?,
             by_route: Interned::default(),
             times_by_route: Interned::default(),
+            by_limit: Interned::default(),
             by_mirror: Interned::default(),
             by_pool: Interned::default(),
             by_origin: Interned::default(),

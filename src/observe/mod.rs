@@ -4,6 +4,7 @@
 //! access log turns a [`Record`] into a line without ever waiting for a disk. Nothing here decides anything.
 
 pub mod access_log;
+mod alive;
 mod carried;
 mod interned;
 pub mod log;
@@ -16,12 +17,13 @@ mod series;
 mod text;
 
 pub use access_log::AccessLog;
+pub use alive::SnapshotAlive;
 pub use carried::{Counted, Told};
 pub use meters::{
-    ConnectionOpen, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters, PoolView, RouteMeters,
-    RouteTimes,
+    ConnectionOpen, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters, PoolView,
+    RouteMeters, RouteTimes,
 };
-pub use metrics::{CONTENT_TYPE, Metrics, SnapshotAlive};
+pub use metrics::{CONTENT_TYPE, Metrics};
 pub use record::{Attempt, Peer, Record};
 pub use request_id::RequestId;
 pub use sample::Sample;

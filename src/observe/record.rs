@@ -41,6 +41,8 @@ pub struct Record<'a> {
     pub attempts: &'a [Attempt<'a>],
     /// The error class when the answer is ours, or the answer was cut.
     pub error: Option<&'static str>,
+    /// The limit that it was beyond, whether it was turned away or not.
+    pub limited: Option<&'a str>,
 }
 
 /// One try of a request at one origin.

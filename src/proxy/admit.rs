@@ -4,6 +4,7 @@
 //! the request, its path, its route, who asks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Method, Version, header};
 use pingora_http::RequestHeader;
@@ -11,6 +12,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::form;
+use super::limit;
 use super::mirror;
 use super::request::{Host, asks_to_switch, origin_form, streams, with_facts};
 use super::wire::{End, Wire};
@@ -68,7 +70,7 @@ fn caller(wire: &Wire, request: &RequestHeader, ctx: &Ctx) -> Caller {
 }
 
 /// Takes the request, or says why not.
-pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
+pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<(), Class> {
     let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
     if session.req_header().method == Method::CONNECT {
         return Err(Class::MethodNotAllowed);
@@ -100,6 +102,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }
+    limit::hold(session, ctx, route, clock)?;
     if let Some(rewrite) = &route.changes.rewrite {
         ctx.rewritten = Some(rewrite.target(&origin_form(request)).map_err(form::class)?.into());
     }
@@ -123,15 +126,23 @@ fn takes_utf8(upstream: &Upstream) -> bool {
 
 /// From now on the connection watches over the body: how fast it comes, and where it ends.
 fn follow_body(session: &mut Session, wire: &Wire) -> Result<(), Class> {
-    let headers = &session.req_header().headers;
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let end = length.map_or(End::Chunked, End::Length);
+    let end = limit::length(&session.req_header().headers).map_or(End::Chunked, End::Length);
     let followed = wire.body_wanted(end);
     if end == End::Chunked && followed != Some(true) {
         // What Pingora takes for the end need not be it: nothing behind it is read as a request.
         session.set_keepalive(None);
     }
     followed.map(|_| ()).ok_or(Class::BadRequest)
+}
+
+/// The request is not taken: its connection ends, and is read on for a while, so that a client that is still sending sees
+/// its answer.
+pub(super) fn leave_body(session: &mut Session, ctx: &Ctx) {
+    let Some(wire) = ctx.wire.as_ref().filter(|wire| !wire.is_h2()) else { return };
+    if !session.as_downstream_mut().is_body_empty() {
+        let _ = follow_body(session, wire);
+        session.set_keepalive(None);
+    }
 }
 
 fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {

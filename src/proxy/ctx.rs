@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::limit;
 use super::mirror::Mirroring;
 use super::request::Host;
 use super::watchdog::Watch;
@@ -60,6 +61,7 @@ pub struct Ctx {
     pub(super) body: Body,
     /// What the answer goes through.
     pub(super) encoder: Option<Box<Encoder>>,
+    pub(super) limits: limit::Held,
     pub(super) mirror: Mirroring,
 }
 
@@ -164,6 +166,7 @@ impl Ctx {
             streams: false,
             body: Body::Sent,
             encoder: None,
+            limits: limit::Held::default(),
             mirror: Mirroring::No,
         }
     }

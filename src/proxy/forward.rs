@@ -75,6 +75,7 @@ impl Gateway {
         ctx.attempts.push(Attempt::new(&pick, meters, now));
         let lease = pick.lease(now);
         let lease = lease.asked_by(ctx.client());
+        ctx.limits.start_over();
         let answer = Answer::Nothing;
         ctx.running = Some(Running {
             lease,

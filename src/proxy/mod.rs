@@ -16,6 +16,7 @@ mod forward;
 mod hold;
 mod itself;
 mod kept;
+mod limit;
 mod mirror;
 mod peer;
 mod pressure;
@@ -105,7 +106,7 @@ impl ProxyHttp for Gateway {
 
     /// No origin was chosen; `true`: the answer is out.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<bool> {
-        match admit::admit(session, ctx) {
+        match admit::admit(session, ctx, Self::now) {
             Ok(()) => self.itself(session, ctx, Self::now()).await,
             Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
         }
@@ -149,6 +150,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Held,
     ) -> Result<()> {
+        limit::piece(session, body.as_ref(), ctx)?;
         forward::request_body(session, body, end, ctx, Self::now);
         self.mirror_body(session, body.as_ref(), end, ctx);
         Ok(())
@@ -178,12 +180,13 @@ impl ProxyHttp for Gateway {
 
     fn response_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         body: &mut Option<Bytes>,
         end: bool,
         ctx: &mut Held,
     ) -> Result<Option<Duration>> {
-        encode::piece(body, end, ctx).map(|()| None)
+        encode::piece(body, end, ctx)?;
+        Ok(limit::pause(session, body.as_ref(), ctx, Self::now))
     }
 
     async fn response_trailer_filter(

@@ -97,6 +97,7 @@ pub(super) fn so_far(
         key: key(ctx),
         attempts: &attempts,
         error: ctx.error.map(Class::as_str),
+        limited: ctx.limits.name(),
     });
 }
 

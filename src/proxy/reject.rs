@@ -9,10 +9,12 @@ use pingora_core::{Error, Result};
 use pingora_http::ResponseHeader;
 use pingora_proxy::{FailToProxy, Session};
 
+use super::admit::leave_body;
 use super::ctx::{Attempt, Ctx};
 use super::wire::Fault;
 use crate::resilience::Class;
 use crate::resilience::failure::{Stage, classify};
+use crate::traffic::Over;
 
 /// What the client is told about a class of error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +103,9 @@ pub fn canned_headers(class: Class, request_id: &str) -> [(&'static str, String)
 /// The client is gone.
 pub(super) async fn refuse(session: &mut Session, ctx: &mut Ctx, class: Class) -> Result<()> {
     ctx.error = Some(class);
-    answer(session, class, ctx.id.as_str(), false).await.map(|_| ())
+    leave_body(session, ctx);
+    let over = ctx.limits.over.as_deref().filter(|_| class == Class::Limited);
+    answer_over(session, class, ctx.id.as_str(), false, over).await.map(|_| ())
 }
 
 /// Is this the last header of an answer? A 101 is: what follows it is another protocol's.
@@ -144,7 +148,19 @@ fn cut(session: &mut Session, ctx: &Ctx) {
 /// # Errors
 /// The client is gone.
 pub async fn answer(session: &mut Session, class: Class, request_id: &str, sent: bool) -> Result<StatusCode> {
+    answer_over(session, class, request_id, sent, None).await
+}
+
+/// The same, where the request was `over` a limit.
+async fn answer_over(
+    session: &mut Session,
+    class: Class,
+    request_id: &str,
+    sent: bool,
+    over: Option<&Over>,
+) -> Result<StatusCode> {
     let Facts { status, token } = facts(class);
+    let status = over.and_then(|over| StatusCode::from_u16(over.status).ok()).unwrap_or(status);
     let request = session.req_header();
     let json = prefers_json(&request.headers);
     let body = if json { as_json(class, status, request_id) } else { text(class, status, request_id) };
@@ -164,11 +180,24 @@ pub async fn answer(session: &mut Session, class: Class, request_id: &str, sent:
         }
         _ => {}
     }
+    if let Some(over) = over {
+        come_again(&mut answer, over)?;
+    }
     session.write_response_header(Box::new(answer), head).await?;
     if !head {
         session.write_response_body(Some(Bytes::from(body)), true).await?;
     }
     Ok(status)
+}
+
+/// When it is worth asking again.
+fn come_again(answer: &mut ResponseHeader, over: &Over) -> Result<()> {
+    answer.insert_header(header::RETRY_AFTER, over.retry_after())?;
+    if let Some((policy, state)) = over.fields() {
+        answer.insert_header("RateLimit-Policy", policy)?;
+        answer.insert_header("RateLimit", state)?;
+    }
+    Ok(())
 }
 
 fn text(class: Class, status: StatusCode, request_id: &str) -> String {

@@ -47,6 +47,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
         key: None,
         attempts: &[],
         error: Some(class.as_str()),
+        limited: None,
     });
 }
 

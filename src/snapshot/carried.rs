@@ -14,9 +14,13 @@ use super::{Past, Snapshot, Upstream, found, settle};
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, sample};
 use crate::pool::{self, Parked};
+use crate::traffic::buckets;
 
 /// Keys of samples that are told at most, of all pools together.
 const KEYS: usize = 32_768;
+
+/// Keys of rate limits that are told at most, of all limits together.
+const LIMITED: usize = 65_536;
 
 /// All that is known of what is in force, and does not stand in its text.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct Carried {
     /// Pools that were there until not long ago.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gone: Vec<GoneCarried>,
+    /// What limits of routes counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limits: Option<buckets::Carried>,
 }
 
 /// A pool that is gone.
@@ -141,6 +148,7 @@ impl Snapshot {
             pools: pools.map(|one| (one.pool.name().to_string(), UpstreamCarried::of(one, keys, now))).collect(),
             before: self.before.as_ref().map(Before::export),
             gone: self.gone.iter().filter_map(|parked| GoneCarried::of(parked, &self.config, now)).collect(),
+            limits: Some(self.buckets.tell(LIMITED, now)),
         }
     }
 
@@ -155,6 +163,9 @@ impl Snapshot {
             let Some(told) = carried.pool(upstream.pool.name()) else { continue };
             upstream.pool.restore(&told.pool, now);
             upstream.tail.sample.hear(&told.sample, now);
+        }
+        if let Some(limits) = &carried.limits {
+            self.buckets.hear(limits, now);
         }
         for gone in carried.gone.iter().map(|gone| &gone.parked) {
             self.gone

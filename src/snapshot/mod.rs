@@ -11,6 +11,7 @@ mod carried;
 mod changes;
 mod found;
 pub mod guard;
+mod limited;
 mod limits;
 mod mirror;
 mod past;
@@ -28,12 +29,13 @@ use crate::observe::access_log::Format;
 use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
 use crate::pool::{Member, Parked, Pool, Trial};
 use crate::routing::{self, Table};
-use crate::traffic::{Callers, Limits};
+use crate::traffic::{Buckets, Callers, Limits};
 
 pub use action::{Action, Respond};
 pub use carried::Carried;
 pub use changes::Changes;
 pub use found::Found;
+pub use limited::{Limit, RouteLimits};
 pub use limits::ClientLimits;
 pub use mirror::Mirror;
 pub use route::{Route, RouteTail};
@@ -59,6 +61,8 @@ pub struct Snapshot {
     /// Pools that were there until not long ago.
     gone: Vec<Parked>,
     unrouted: Arc<RouteMeters>,
+    /// The counts of its rate limits.
+    buckets: Buckets,
     /// While a pool is being replaced.
     before: Option<Before>,
     /// Counts this snapshot as long as anything holds it.
@@ -86,7 +90,7 @@ impl Snapshot {
     }
 
     fn assemble(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
-        let Parts { table, routes, pools } = Parts::compile(config, past, metrics, now)?;
+        let Parts { table, routes, pools, buckets } = Parts::compile(config, past, metrics, now)?;
         let previous = past.snapshot();
         let replaced = pools.iter().map(|upstream| &upstream.pool).filter(|pool| pool.is_replaced());
         let replaced = replaced.map(|pool| &**pool.name()).collect();
@@ -104,6 +108,7 @@ impl Snapshot {
             pools,
             gone: past.gone_without(config, now),
             unrouted: metrics.unrouted(),
+            buckets,
             before,
             _alive: metrics.snapshot(),
         })
@@ -284,6 +289,7 @@ struct Parts {
     table: Table,
     routes: Vec<Route>,
     pools: Vec<Upstream>,
+    buckets: Buckets,
 }
 
 impl Parts {
@@ -318,9 +324,10 @@ impl Parts {
         }
         complaints.extend(access_log(&config.process));
         let table = Table::compile(&config.routes).map_err(|found| complaints.extend(found));
+        let buckets = past.buckets(now);
         let mut routes = Vec::with_capacity(config.routes.len());
         for (number, written) in config.routes.iter().enumerate() {
-            match Route::compile(written, config, &pools, metrics) {
+            match Route::compile(written, config, &pools, (&buckets, metrics)) {
                 Ok(route) => routes.push(route),
                 Err(found) => complaints.extend(found.into_iter().map(|one| route::numbered(number, one))),
             }
@@ -328,7 +335,7 @@ impl Parts {
         // A route whose pool is wrong is none, and the pool was complained of.
         match table {
             Ok(table) if complaints.is_empty() && routes.len() == config.routes.len() => {
-                Ok(Self { table, routes, pools })
+                Ok(Self { table, routes, pools, buckets: buckets.settled() })
             }
             _ => Err(complaints),
         }

@@ -6,6 +6,7 @@ use super::Snapshot;
 use super::carried::{Carried, UpstreamCarried};
 use crate::config::Config;
 use crate::pool::Parked;
+use crate::traffic::Buckets;
 
 /// What a snapshot takes over from.
 #[derive(Clone, Copy)]
@@ -36,6 +37,15 @@ impl<'a> Past<'a> {
         match self {
             Self::Told(carried) => carried.pool(pool),
             Self::Nothing | Self::Here(_) | Self::Current(_) => None,
+        }
+    }
+
+    /// What limits count with.
+    pub(super) fn buckets(self, now: Instant) -> Buckets {
+        match self {
+            Self::Here(previous) | Self::Current(previous) => previous.buckets.after(),
+            Self::Told(Carried { limits: Some(limits), .. }) => Buckets::told(limits, now),
+            Self::Told(_) | Self::Nothing => Buckets::new(now),
         }
     }
 

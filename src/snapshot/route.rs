@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Action, Changes, Mirror, Upstream};
+use super::{Action, Changes, Mirror, RouteLimits, Upstream};
 use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, RouteMeters};
 use crate::pool::Timeouts;
 use crate::resilience::Retry;
-use crate::traffic::{Access, Compression, Forwarding};
+use crate::traffic::{Access, Buckets, Compression, Forwarding};
 
 /// A compiled route.
 pub struct Route {
@@ -20,6 +20,8 @@ pub struct Route {
     pub retry: Retry,
     /// The pool's time-outs, with the differences of this route.
     pub timeouts: Timeouts,
+    /// What a client may ask, if there is a limit.
+    pub limits: Option<Box<RouteLimits>>,
     /// Who may ask.
     pub access: Access,
     /// What becomes of forwarding headers.
@@ -52,13 +54,15 @@ impl Route {
         written: &config::Route,
         config: &Config,
         pools: &[Upstream],
-        metrics: &Metrics,
+        (buckets, metrics): (&Buckets, &Metrics),
     ) -> Result<Self, Vec<Complaint>> {
-        let (action, changes) = match (Action::compile(written, config), Changes::compile(written)) {
-            (Ok(action), Ok(changes)) => (action, changes),
-            (action, changes) => {
+        let limits = RouteLimits::compile(&written.limits, &written.name, buckets, metrics);
+        let (action, changes, limits) = match (Action::compile(written, config), Changes::compile(written), limits) {
+            (Ok(action), Ok(changes), Ok(limits)) => (action, changes, limits),
+            (action, changes, limits) => {
                 let found = action.err().flatten().into_iter();
-                return Err(found.chain(changes.err().into_iter().flatten()).collect());
+                let others = [changes.err(), limits.err()].into_iter().flatten().flatten();
+                return Err(found.chain(others).collect());
             }
         };
         // `config` has made sure that the pool exists; it may be wrong by itself.
@@ -75,6 +79,7 @@ impl Route {
             action,
             retry: Retry::compile(Some(&written.retry)),
             timeouts: timeouts.unwrap_or_default(),
+            limits,
             access: Access::compile(&written.access),
             forwarding: Forwarding::compile(&written.forwarded),
             encoded_slash: written.encoded_slash == EncodedSlash::Allow,

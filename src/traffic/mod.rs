@@ -10,32 +10,44 @@
 //! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`]; where a
 //! client is sent that is sent elsewhere, by [`redirect`].
 
+// What a route lets a client ask: how often ([`rate`]), how much at a time ([`concurrency`]), how fast ([`bandwidth`]).
+pub mod bandwidth;
+pub mod buckets;
 pub mod cache_status;
 pub mod caller;
+mod cells;
 pub mod client;
 pub mod compression;
+pub mod concurrency;
 pub mod crumbs;
 pub mod edits;
 mod forwarded;
 pub mod framing;
+mod gcra;
 pub mod headers;
 pub mod hop;
+mod limit_key;
 pub mod limits;
 pub mod location;
 pub mod lookalikes;
 mod networks;
 pub mod proxy_header;
+pub mod rate;
 pub mod redirect;
 pub mod respell;
 pub mod rewrite;
 pub mod target;
 
+pub use bandwidth::Pace;
+pub use buckets::Buckets;
 pub use cache_status::{CacheStatus, Cached};
 pub use caller::Callers;
 pub use client::Access;
 pub use compression::Compression;
+pub use concurrency::{Concurrency, Seat};
 pub use headers::Forwarding;
 pub use limits::Limits;
+pub use rate::{Over, Rate};
 pub use redirect::Redirect;
 pub use rewrite::Rewrite;
 pub use target::Target;

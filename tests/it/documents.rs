@@ -10,12 +10,13 @@ use serde_yaml::{Mapping, Value};
 use crate::rig::Authority;
 
 /// Where a block belongs that does not begin at the top: by its first key.
-const INSIDE: [(&str, &[&str]); 5] = [
+const INSIDE: [(&str, &[&str]); 6] = [
     ("slow_start", &["pools", "origin"]),
     ("origins", &["pools", "origin"]),
     ("discovery", &["pools", "origin"]),
     ("outlier_detection", &["pools", "origin", "health"]),
     ("access", &["routes"]),
+    ("limits", &["routes"]),
 ];
 
 fn documents() -> Vec<PathBuf> {

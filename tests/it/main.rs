@@ -46,6 +46,7 @@ mod http2_prior_knowledge;
 mod key_of_a_request;
 mod keys_stay;
 mod known_after_an_upgrade;
+mod limits;
 mod limits_in_flight;
 mod log_in_nobody_s_way;
 mod mirroring;

@@ -143,7 +143,10 @@ fn reference(schema: &Value) -> BTreeMap<String, BTreeMap<String, Option<String>
     while let Some((path, value)) = left.pop() {
         let target = value["$ref"].as_str().map(|name| &schema["$defs"][name.trim_start_matches("#/$defs/")]);
         left.extend(target.map(|target| (path.clone(), target)));
-        left.extend(value["anyOf"].as_array().into_iter().flatten().map(|value| (path.clone(), value)));
+        let either = value["anyOf"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // A list of what may stand alone has no further keys.
+        let is_alone = |value: &Value| value.get("items").is_some_and(|item| either.contains(item));
+        left.extend(either.iter().filter(|value| !is_alone(value)).map(|value| (path.clone(), value)));
         left.extend(value.get("items").map(|value| (format!("{path}[]"), value)));
         left.extend(value.get("additionalProperties").map(|value| (format!("{path}.NAME"), value)));
         let Some(keys) = value["properties"].as_object() else { continue };

@@ -32,7 +32,7 @@ pub(super) fn render(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) 
     out.extend_from_slice(b",\"attempts\":");
     attempts(record.attempts, out);
     perhaps(b",\"error\":", record.error.map(str::as_bytes), out);
-    perhaps(b",\"limited\":", None, out);
+    perhaps(b",\"limited\":", record.limited.map(str::as_bytes), out);
     out.push(b'}');
 }
 
@@ -120,11 +120,12 @@ mod tests {
             record.attempts = &[];
             (record.route, record.pool, record.ring, record.key) = (None, None, None, None);
             record.error = Some("bad_request");
+            record.limited = Some("a\"b");
         });
         let read: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read["uri"], "\u{fffd}\"\n");
         assert_eq!(read["attempts"], serde_json::json!([]));
         assert_eq!(read["route"], serde_json::Value::Null);
-        assert_eq!(read["error"], "bad_request");
+        assert_eq!((&read["error"], &read["limited"]), (&"bad_request".into(), &"a\"b".into()));
     }
 }

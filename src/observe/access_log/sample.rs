@@ -20,8 +20,8 @@ fn time() -> SystemTime {
 
 /// A request that was refused by one origin and answered by the next.
 pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
-    let mut headers = http::HeaderMap::new();
-    headers.insert("user-agent", http::HeaderValue::from_static("curl\"8"));
+    let agent = http::HeaderValue::from_static("curl\"8");
+    let headers = http::HeaderMap::from_iter([(http::header::USER_AGENT, agent)]);
     let peer = SocketAddr::from(([192, 0, 2, 7], 5000));
     let first = Attempt {
         origin: "a:80",
@@ -43,18 +43,10 @@ pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
         cache: Some("hit"),
         ..first
     };
-    let facts = Facts {
-        method: "GET",
-        scheme: "http",
-        host: "example.com",
-        host_port: "example.com",
-        target: b"/a?b=1",
-        headers: &headers,
-        client_ip: peer.ip(),
-        peer,
-    };
+    let (host, host_port) = ("example.com", "example.com");
+    let (method, scheme, target) = ("GET", "http", b"/a?b=1");
     test(&mut Record {
-        facts,
+        facts: Facts { method, scheme, host, host_port, target, headers: &headers, client_ip: peer.ip(), peer },
         request_line: None,
         protocol: "HTTP/1.1",
         time: time(),
@@ -69,5 +61,6 @@ pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
         key: Some(b"example.com/a?b=1"),
         attempts: &[first, second],
         error: None,
+        limited: None,
     });
 }

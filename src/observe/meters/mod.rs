@@ -3,6 +3,7 @@
 //! On the way of a request counting is an index and a relaxed addition: no hashing of labels, no lock, and an
 //! allocation only the very first time a series is touched. Dropping meters takes their series out of what is shown.
 
+mod limit;
 mod listener;
 mod mirror;
 mod origin;
@@ -11,6 +12,7 @@ mod route;
 mod times;
 mod words;
 
+pub use limit::LimitMeters;
 pub use listener::{ConnectionOpen, ListenerMeters};
 pub use mirror::MirrorMeters;
 pub(super) use origin::Counts;

@@ -1,0 +1,155 @@
+//! Is this request within the limits of its route? They are asked in their order: how often, how many at a time, how long a
+//! body; what is left of it then is how fast its answer may go.
+//!
+//! Before anything else is known of a body its length is held against the limit, if it is told; then every piece of it,
+//! anew for each try, since what is sent again passes here again.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use pingora_core::Result;
+use pingora_proxy::Session;
+use smallvec::SmallVec;
+
+use super::again::raise;
+use super::ctx::{Ctx, Running};
+use super::request::with_facts;
+use crate::resilience::Class;
+use crate::snapshot::{Route, RouteLimits};
+use crate::traffic::{Over, Pace, Seat};
+
+/// What the limit of a body is called, and how it is answered.
+const BODY: &str = "body";
+const TOO_LONG: u16 = 413;
+
+/// What of a request's limits is needed while it is served.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The limit that turned it away, or would have.
+    pub(super) over: Option<Box<Over>>,
+    /// Bytes a body may have.
+    body: u64,
+    /// Bytes of it that passed in this try.
+    passed: u64,
+    /// It counts as under way.
+    seat: Option<Seat>,
+    /// Bytes of its answer in a second, and how it keeps to them once it has begun.
+    bandwidth: Option<u64>,
+    pace: Option<Pace>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { over: None, body: u64::MAX, passed: 0, seat: None, bandwidth: None, pace: None }
+    }
+}
+
+impl Held {
+    /// The name of the limit, for the log.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.over.as_ref().map(|over| &*over.limit)
+    }
+
+    /// A try begins: a body starts over.
+    pub(super) fn start_over(&mut self) {
+        self.passed = 0;
+    }
+}
+
+/// Holds the request to the limits of its route.
+pub(super) fn hold(session: &Session, ctx: &mut Ctx, route: &Route, clock: fn() -> Instant) -> Result<(), Class> {
+    let Some(limits) = &route.limits else { return Ok(()) };
+    if !limits.rates.is_empty() {
+        often(session, ctx, limits, clock())?;
+    }
+    if let Some(concurrency) = &limits.concurrency {
+        let (seat, over) = with_facts(session.req_header(), ctx, |facts| concurrency.is.ask(facts));
+        ctx.limits.seat = seat;
+        if let Some(over) = over {
+            concurrency.meters.limited();
+            ctx.limits.over = Some(Box::new(over));
+        }
+        if ctx.limits.seat.is_none() {
+            return Err(Class::Limited);
+        }
+    }
+    ctx.limits.bandwidth = limits.bandwidth;
+    let Some(body) = &limits.body else { return Ok(()) };
+    ctx.limits.body = body.is;
+    let told = length(&session.req_header().headers);
+    if told.is_some_and(|told| told > body.is) { Err(too_long(ctx, limits)) } else { Ok(()) }
+}
+
+/// Does it come too soon for one of the limits? Then it counts for none of them.
+fn often(session: &Session, ctx: &mut Ctx, limits: &RouteLimits, now: Instant) -> Result<(), Class> {
+    let mut counted = SmallVec::<[_; 4]>::new();
+    for limit in &limits.rates {
+        let tag = with_facts(session.req_header(), ctx, |facts| limit.is.tag(facts));
+        let Err(over) = limit.is.ask(tag, now) else {
+            counted.push((&limit.is, tag));
+            continue;
+        };
+        limit.meters.limited();
+        ctx.limits.over = Some(Box::new(over));
+        if !limit.is.is_dry_run() {
+            counted.iter().for_each(|(rate, tag)| rate.give_back(*tag));
+            return Err(Class::Limited);
+        }
+    }
+    Ok(())
+}
+
+/// How long the body is, if that is told.
+pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn too_long(ctx: &mut Ctx, limits: &RouteLimits) -> Class {
+    if let Some(body) = &limits.body {
+        body.meters.limited();
+        ctx.limits.over = Some(Box::new(Over::of(BODY, TOO_LONG)));
+    }
+    Class::BodyTooLarge
+}
+
+/// A piece of the request's body, on its way to the origin.
+///
+/// # Errors
+/// With it the body is too long.
+pub(super) fn piece(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
+    if ctx.limits.body == u64::MAX {
+        return Ok(());
+    }
+    let held = &mut ctx.limits;
+    held.passed += body.map_or(0, |piece| piece.len() as u64);
+    // What passes a tunnel is no body.
+    if held.passed <= held.body || session.was_upgraded() {
+        return Ok(());
+    }
+    let snapshot = ctx.snapshot.clone();
+    let limits =
+        snapshot.as_deref().zip(ctx.route).and_then(|(snapshot, route)| snapshot.route(route)?.limits.as_deref());
+    Err(raise(limits.map_or(Class::BodyTooLarge, |limits| too_long(ctx, limits))))
+}
+
+/// A piece of the answer's body, on its way to the client: how long it has to wait. Pingora writes pieces that come at
+/// once together, so that only what has gone counts.
+pub(super) fn pause(
+    session: &Session,
+    body: Option<&Bytes>,
+    ctx: &mut Ctx,
+    clock: fn() -> Instant,
+) -> Option<Duration> {
+    let per_second = ctx.limits.bandwidth?;
+    if body.is_none_or(Bytes::is_empty) || session.was_upgraded() {
+        return None;
+    }
+    let (now, sent) = (clock(), session.body_bytes_sent() as u64);
+    let wait = ctx.limits.pace.get_or_insert_with(|| Pace::new(per_second, now)).wait(sent, now)?;
+    // While nothing is asked of the origin its silence is ours.
+    if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
+        watch.heard(now + wait);
+    }
+    Some(wait)
+}

@@ -1,0 +1,144 @@
+//! Where does a limit go on that was there before?
+//!
+//! [`Buckets`] has the counts of every limit that is in force; a limit of a later configuration that counts by the same
+//! key under the same name goes on with its count ([`Buckets::after`]), and so does one of the process that follows
+//! ([`Buckets::told`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::cells::{Cells, Known};
+use super::concurrency::Seats;
+use super::limit_key::Secret;
+
+/// Requests under way by route, and the key they are counted by.
+type UnderWay = HashMap<String, (Box<str>, Arc<Seats>)>;
+
+/// The counts of all rate limits.
+pub struct Buckets {
+    secret: Secret,
+    /// What moments are counted from.
+    born: Instant,
+    counts: Mutex<HashMap<Name, Count>>,
+    before: HashMap<Name, Count>,
+    seats: Mutex<UnderWay>,
+    seats_before: UnderWay,
+}
+
+/// Which limit: the one of this name, or the one at this number on this route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) enum Name {
+    Shared(String),
+    Own(String, usize),
+}
+
+/// What another process counted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Carried {
+    secret: [u64; 2],
+    limits: Vec<Told>,
+}
+
+/// What it counted of one limit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Told {
+    limit: Name,
+    key: Box<str>,
+    /// Of each key that is not even: its number, how long until it is, and in the lowest bit of that whether it was turned
+    /// away.
+    keys: Vec<[u64; 2]>,
+}
+
+/// What is counted of one limit.
+#[derive(Clone)]
+struct Count {
+    key: Box<str>,
+    cells: Arc<Cells>,
+}
+
+impl Buckets {
+    /// Those of the first configuration.
+    pub fn new(now: Instant) -> Self {
+        Self::of(Secret::random(), now)
+    }
+
+    /// Those of the first configuration of a process that goes on for another one, whose counts follow.
+    pub fn told(carried: &Carried, now: Instant) -> Self {
+        Self::of(Secret(carried.secret), now)
+    }
+
+    fn of(secret: Secret, born: Instant) -> Self {
+        let (counts, seats) = (Mutex::default(), Mutex::default());
+        Self { secret, born, counts, before: HashMap::new(), seats, seats_before: HashMap::new() }
+    }
+
+    /// What is counted, of so many keys at most.
+    pub fn tell(&self, most: usize, now: Instant) -> Carried {
+        let (counts, now) = (self.counts.lock().clone(), moment(self.born, now));
+        let each = most / counts.len().max(1);
+        let told = counts.into_iter().map(|(limit, count)| {
+            let keys = count.cells.tell(each, now).into_iter();
+            let keys = keys.map(|known| [known.tag, known.owes << 1 | u64::from(known.turned_away)]).collect();
+            Told { limit, key: count.key, keys }
+        });
+        Carried { secret: self.secret.0, limits: told.collect() }
+    }
+
+    /// What another process counted, whose secret is the same.
+    pub fn hear(&self, carried: &Carried, now: Instant) {
+        if carried.secret != self.secret.0 {
+            return;
+        }
+        let (counts, now) = (self.counts.lock().clone(), moment(self.born, now));
+        for told in &carried.limits {
+            let Some(count) = counts.get(&told.limit).filter(|count| count.key == told.key) else { continue };
+            let known = |[tag, owes]: &[u64; 2]| Known { tag: *tag, owes: owes >> 1, turned_away: owes & 1 == 1 };
+            count.cells.hear(&told.keys.iter().map(known).collect::<Vec<_>>(), now);
+        }
+    }
+
+    /// Those of the configuration that follows.
+    pub fn after(&self) -> Self {
+        let (before, seats_before) = (self.counts.lock().clone(), self.seats.lock().clone());
+        Self { before, seats_before, ..Self::of(self.secret, self.born) }
+    }
+
+    /// Nobody follows any more.
+    #[must_use]
+    pub fn settled(self) -> Self {
+        Self { before: HashMap::new(), seats_before: HashMap::new(), ..self }
+    }
+
+    pub(super) fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    pub(super) fn born(&self) -> Instant {
+        self.born
+    }
+
+    /// The requests under way on this route, whose key is this.
+    pub(super) fn seats(&self, route: &str, key: &str) -> Arc<Seats> {
+        let mut seats = self.seats.lock();
+        let known = seats.get(route).or_else(|| self.seats_before.get(route)).filter(|(of, _)| **of == *key);
+        let known = known.cloned().unwrap_or_else(|| (key.into(), Arc::default()));
+        Arc::clone(&seats.entry(route.to_owned()).or_insert(known).1)
+    }
+
+    /// The count of `name`, whose key is this.
+    pub(super) fn cells(&self, name: Name, key: &str) -> Arc<Cells> {
+        let mut counts = self.counts.lock();
+        let known = counts.get(&name).or_else(|| self.before.get(&name)).filter(|count| *count.key == *key);
+        let count = known.cloned().unwrap_or_else(|| Count { key: key.into(), cells: Arc::default() });
+        Arc::clone(&counts.entry(name).or_insert(count).cells)
+    }
+}
+
+/// Nanoseconds; 0 is before anything was asked.
+pub(super) fn moment(born: Instant, now: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX >> 1).max(1)
+}

@@ -1,0 +1,141 @@
+//! Whose requests does a limit count together?
+//!
+//! A key is a number of 64 bits, by a hash that nobody outside can foresee, so that nobody can share a count with whom
+//! they like. An IPv6 client is its network of /64: whoever has one address of it has all of them.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+
+use siphasher::sip::SipHasher13;
+
+use crate::config::Invalid;
+use crate::template::{Facts, Scope, Template, args};
+
+/// The key that is nearly always meant.
+const CLIENT: &str = "{client_ip}";
+
+/// What of an IPv6 address tells clients apart.
+const NETWORK: u128 = !0 << 64;
+
+/// The secret of the hash; one process and those that follow it have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Secret(pub(super) [u64; 2]);
+
+impl Secret {
+    /// One that nobody knows.
+    pub(super) fn random() -> Self {
+        Self([0, 1].map(|number: u64| RandomState::new().hash_one(number)))
+    }
+
+    fn tag(self, kind: u8, bytes: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        hasher.write_u8(kind);
+        hasher.write(bytes);
+        hasher.finish()
+    }
+
+    fn of_client(self, ip: IpAddr) -> u64 {
+        match client(ip) {
+            IpAddr::V4(ip) => self.tag(4, &ip.octets()),
+            IpAddr::V6(ip) => self.tag(6, &ip.octets()),
+        }
+    }
+}
+
+/// The key of a limit.
+#[derive(Debug, Clone)]
+pub(super) struct LimitKey {
+    /// `None`: the client.
+    template: Option<Template>,
+    text: Box<str>,
+}
+
+impl LimitKey {
+    /// Compiles what was written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn compile(text: &str) -> Result<Self, Invalid> {
+        let template = if text == CLIENT { None } else { Some(Template::compile(text, Scope::Key)?) };
+        Ok(Self { template, text: text.into() })
+    }
+
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The number of a request. One that has not all of the key is its client's.
+    pub(super) fn tag(&self, facts: &Facts<'_>, secret: Secret) -> u64 {
+        let Some(template) = &self.template else { return secret.of_client(facts.client_ip) };
+        let mut key = Vec::with_capacity(128);
+        let facts = Facts { client_ip: client(facts.client_ip), ..*facts };
+        match template.render(&facts, &args::Policy::All, &mut key) {
+            Ok(()) if !key.is_empty() => secret.tag(0, &key),
+            _ => secret.of_client(facts.client_ip),
+        }
+    }
+}
+
+fn client(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & NETWORK).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use http::HeaderMap;
+
+    use super::super::tests::headers;
+    use super::*;
+
+    const SECRET: Secret = Secret([1, 2]);
+
+    fn tag(key: &str, target: &str, headers: &HeaderMap, ip: &str) -> u64 {
+        let ip = ip.parse().unwrap();
+        let facts = Facts {
+            method: "GET",
+            scheme: "http",
+            host: "h",
+            host_port: "h",
+            target: target.as_bytes(),
+            headers,
+            client_ip: ip,
+            peer: SocketAddr::new(ip, 1),
+        };
+        LimitKey::compile(key).unwrap().tag(&facts, SECRET)
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_network_and_an_ipv4_one_is_itself() {
+        let none = HeaderMap::new();
+        for key in ["{client_ip}", "{host} {client_ip}"] {
+            let of = |ip| tag(key, "/", &none, ip);
+            assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:1:ffff::2"), "{key}");
+            assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"), "{key}");
+            assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"), "{key}");
+            assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "{key}");
+        }
+    }
+
+    #[test]
+    fn k4_a_request_without_the_key_is_its_clients() {
+        let (none, given) = (HeaderMap::new(), headers(&[("x-user", "u"), ("x-address", "192.0.2.1")]));
+        let client = tag("{client_ip}", "/", &none, "192.0.2.1");
+        for key in ["{header:x-user}", "{header:x-user}/{arg:a}", "{nginx_arg:a}"] {
+            assert_eq!(tag(key, "/", &none, "192.0.2.1"), client, "{key}");
+        }
+        assert_eq!(tag("{header:x-user}", "/", &given, "192.0.2.1"), tag("{header:x-user}", "/", &given, "192.0.2.2"));
+        assert_ne!(tag("{header:x-address}", "/", &given, "192.0.2.2"), client, "nobody names another as themselves");
+    }
+
+    #[test]
+    fn every_process_has_a_secret_of_its_own() {
+        assert_ne!(Secret::random(), Secret::random());
+        assert_ne!(Secret([1, 2]).tag(0, b"a"), Secret([1, 3]).tag(0, b"a"));
+    }
+}
