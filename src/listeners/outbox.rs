@@ -126,3 +126,14 @@ impl Outbox {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 }
+
+/// The first `count` bytes of `parts`.
+pub(super) fn first<'a>(parts: &'a [IoSlice<'_>], count: usize) -> smallvec::SmallVec<[IoSlice<'a>; 8]> {
+    let mut left = count;
+    let some = parts.iter().map(|part| {
+        let some = part.get(..left).unwrap_or(part);
+        left -= some.len();
+        IoSlice::new(some)
+    });
+    some.collect()
+}

@@ -257,7 +257,8 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         // HTTP/1.0 may name none, and 1.1 may not do without.
         out.insert_header(header::HOST, own_name(ctx))?;
     }
-    lookalikes::take_out(out);
+    let edits = route.changes.request.as_ref();
+    lookalikes::take_out(out, |name| edits.is_some_and(|edits| edits.names(name)));
     if let Some(target) = &ctx.rewritten {
         out.set_raw_path(target)?;
     }

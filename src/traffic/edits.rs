@@ -90,6 +90,12 @@ impl Edits {
         if complaints.is_empty() { Ok((!is_nothing).then_some(Self { remove, set, add })) } else { Err(complaints) }
     }
 
+    /// Does it set this header, or take it out?
+    pub fn names(&self, name: &str) -> bool {
+        let set = self.set.iter().map(|line| &line.parsed);
+        self.remove.iter().chain(set).any(|named| named.as_str() == name)
+    }
+
     /// Edits `head`; `render` knows the request.
     pub fn apply(&self, head: &mut impl Head, render: &Render<'_>) {
         self.remove.iter().for_each(|name| head.take_out(name));

@@ -1,8 +1,8 @@
 //! Which header would an origin take for another one?
 //!
 //! CGI and what came after it hand headers on as variables, in which `X_Real_IP` and `X-Real-IP` are one name: a client
-//! could say for itself what only we may say. Where the name in dashes is there as well, or is one that is ours to say or
-//! tells where a message ends, the one with an underscore is taken out. All others go on, as gRPC and others want it.
+//! could say for itself what only we may say. Where the name in dashes is there as well, is one that is ours to say, or our
+//! route's, or tells where a message ends, the one with an underscore is taken out. All others go on, as gRPC and others want it.
 
 use http::header::HeaderName;
 use pingora_http::RequestHeader;
@@ -28,13 +28,14 @@ const GUARDED: [&str; 16] = [
     "x-request-id",
 ];
 
-/// Takes out what looks like another header.
-pub fn take_out(request: &mut RequestHeader) {
+/// Takes out what looks like another header; `named` are those that the route sets or takes out itself.
+pub fn take_out(request: &mut RequestHeader, named: impl Fn(&str) -> bool) {
     if !request.headers.keys().any(has_underscore) {
         return;
     }
     let odd = request.headers.keys().filter(|name| has_underscore(name));
-    let doomed: SmallVec<[HeaderName; 4]> = odd.filter(|name| stands_for_another(name, request)).cloned().collect();
+    let doomed: SmallVec<[HeaderName; 4]> =
+        odd.filter(|name| stands_for_another(name, request, &named)).cloned().collect();
     for name in &doomed {
         request.remove_header(name);
     }
@@ -44,9 +45,9 @@ fn has_underscore(name: &HeaderName) -> bool {
     name.as_str().as_bytes().contains(&b'_')
 }
 
-fn stands_for_another(name: &HeaderName, request: &RequestHeader) -> bool {
+fn stands_for_another(name: &HeaderName, request: &RequestHeader, named: impl Fn(&str) -> bool) -> bool {
     let dashed = name.as_str().replace('_', "-");
-    GUARDED.contains(&dashed.as_str()) || request.headers.contains_key(dashed)
+    GUARDED.contains(&dashed.as_str()) || named(&dashed) || request.headers.contains_key(dashed)
 }
 
 #[cfg(test)]
@@ -58,13 +59,15 @@ mod tests {
         for (name, value) in lines {
             request.append_header(*name, *value).unwrap();
         }
-        take_out(&mut request);
+        take_out(&mut request, |name| name == "x-internal");
         request.headers.keys().map(ToString::to_string).collect()
     }
 
     #[test]
     fn what_stands_for_a_header_of_ours_is_taken_out() {
-        for name in ["X_Forwarded_For", "x-forwarded_for", "X_Real_IP", "Content_Length", "Transfer-Encoding_"] {
+        for name in
+            ["X_Internal", "X_Forwarded_For", "x-forwarded_for", "X_Real_IP", "Content_Length", "Transfer-Encoding_"]
+        {
             let kept = left(&[(name, "1")]);
             assert_eq!(kept.is_empty(), !name.ends_with('_'), "{name}: {kept:?}");
         }

@@ -117,6 +117,7 @@ fn a_flood_of_frames_that_ask_for_nothing_ends_the_connection() {
         let flood = frame.repeat(500);
         let cut = (0..1000).any(|_| raw.try_send(&flood).is_err());
         assert!(cut, "{frame:?} was not cut");
+        assert!(raw.rest().ends_with(b"\0\0\0\x0b"), "{frame:?}: GOAWAY, ENHANCE_YOUR_CALM");
     }
     rig::eventually("each is counted", || {
         let cut = gateway.metrics().sum("moorgate_connections_rejected_total", &[("reason", "h2_flood")]);

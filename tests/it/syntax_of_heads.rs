@@ -77,6 +77,7 @@ fn a_header_goes_on_in_one_form() {
                 ),
                 get(""),
             ),
+            ("what looks like what the route takes out", get("X-Internal: 1\r\nX_Internal: 1\r\n"), get("")),
             ("what looks like its neighbour", get("X_User: me\r\nX-User: you\r\n"), get("X-User: you\r\n")),
             (
                 "what Connection names",

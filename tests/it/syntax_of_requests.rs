@@ -11,7 +11,8 @@ pub(crate) const NEXT: &str = "GET /next HTTP/1.1\r\nHost: t\r\n\r\n";
 pub(crate) fn start() -> (Strict, Gateway) {
     let origin = rig::strict();
     let text = "client_limits: { header_bytes: 8KiB, headers: 20, uri_bytes: 1KiB }\n\
-                routes: [ { pool: p, forwarded: { x_forwarded: off, request_id: off } } ]\n\
+                routes: [ { pool: p, forwarded: { x_forwarded: off, request_id: off }, \
+                headers: { request: { remove: [X-Internal] } } } ]\n\
                 pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n";
     let gateway = rig::gateway(text).named("a", origin.address).start();
     (origin, gateway)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::rig::{self, Gateway, Process};
+use crate::rig::{self, Gateway, Process, Step, on};
 
 /// A server of the library's.
 struct Server {
@@ -55,10 +55,16 @@ impl Server {
 
 fn start(process: (&str, &str)) -> (Server, Gateway) {
     let server = server();
-    let text = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins, \
-                timeouts: { connect: 1s, read: 1100ms, stream: 1500ms } } }\n";
-    let gateway = rig::gateway(text).process(process.0, process.1).named("ws", server.address).start();
+    let gateway = towards(&server, process, "1h");
     (server, gateway)
+}
+
+/// A gateway whose tunnels may be silent for `stream`.
+fn towards(server: &Server, process: (&str, &str), stream: &str) -> Gateway {
+    let text = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins, \
+                timeouts: { connect: 1s, read: 2s, stream: $stream } } }\n";
+    let text = text.replace("$stream", stream);
+    rig::gateway(&text).process(process.0, process.1).named("ws", server.address).start()
 }
 
 /// Starts a client.
@@ -76,8 +82,9 @@ fn finish(name: &str, mut client: Process, limit: Duration) {
 #[test]
 fn clients_of_a_library_talk_through_the_gateway() {
     let (server, gateway) = start(("threads", "2"));
-    let names = ["talk", "close", "refused", "idle"];
-    let clients = names.map(|name| (name, client(name, (&server, &gateway), &[])));
+    let impatient = towards(&server, ("threads", "1"), "3s");
+    let names = [("talk", &gateway), ("close", &gateway), ("refused", &gateway), ("idle", &impatient)];
+    let clients = names.map(|(name, gateway)| (name, client(name, (&server, gateway), &[])));
     for (name, client) in clients {
         finish(name, client, rig::PATIENCE);
     }
@@ -103,6 +110,31 @@ fn no_upgrade_of_many_ends_early() {
     rig::eventually("each had a clean end", || (server.ended("/echo") == vec!["1000"; count]).then_some(()));
     let log = gateway.await_log(count);
     assert!(log.iter().all(|line| line["status"] == 101 && line["error"].is_null()), "{:?}", log.last());
+}
+
+/// Some clients say something before they know that the origin switches. It is theirs to hear if it does, and a request of
+/// its own if it does not.
+#[test]
+fn what_is_said_ahead_of_the_switch_waits_for_it() {
+    let a = rig::origin("a");
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
+    a.script([on("/ws").hold("switch").then(Step::Send(switch)).then(Step::Echo)]);
+    let text = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n";
+    let gateway = rig::gateway(text).origins([&a]).start();
+    let ask =
+        |target: &str| format!("GET {target} HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut early = rig::raw(gateway.address());
+    early.send(format!("{}hello", ask("/ws")));
+    a.await_held("switch", 1);
+    early.send(" there");
+    a.release("switch");
+    assert_eq!(early.answer().status, 101);
+    assert_eq!(early.bytes(11), b"hello there");
+    let mut plain = rig::raw(gateway.address());
+    plain.send(format!("{}GET /next HTTP/1.1\r\nHost: t\r\n\r\n", ask("/plain")));
+    assert_eq!((plain.answer().status, plain.answer().status), (200, 200));
+    let lines: Vec<String> = a.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(lines, ["GET /ws HTTP/1.1", "GET /plain HTTP/1.1", "GET /next HTTP/1.1"]);
 }
 
 /// The lame duck serves tunnels as before, the drain lets them go on, and at its end both sides are told.

@@ -17,7 +17,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BufMut;
-use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -25,7 +24,7 @@ use tokio::time::Instant;
 use self::asked::Digests;
 use super::alarm::Alarm;
 use super::http2::{Http2, Refusal};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, first};
 use super::pace::BodyPace;
 use crate::proxy::reject::canned_headers;
 use crate::proxy::wire::{Fault, Frames, GOING_AWAY, Wire};
@@ -201,6 +200,17 @@ impl Connection {
         }
     }
 
+    /// The client sends too much that asks for nothing: it is told so, if no frame of ours is under way, and cut.
+    fn has_enough(&mut self, cx: &mut Context<'_>) {
+        self.wire.set_fault(Fault::Flood);
+        self.wire.reset_on_close();
+        if let Some(goaway) = self.http2.as_ref().and_then(|http2| http2.goaway()) {
+            self.outbox.take(&[IoSlice::new(&goaway)], goaway.len());
+            // what does not leave at once has a client that reads nothing
+            let _ = self.poll_send(cx, &[]);
+        }
+    }
+
     /// Whether the client was told that we leave: at the end of a drain, once no frame of the origin's is cut.
     fn parts(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.wire.hears_farewell(cx) {
@@ -255,17 +265,6 @@ fn drained(socket: &TcpStream) {
     let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }
 
-/// The first `count` bytes of `parts`.
-fn first<'a>(parts: &'a [IoSlice<'_>], count: usize) -> SmallVec<[IoSlice<'a>; 8]> {
-    let mut left = count;
-    let some = parts.iter().map(|part| {
-        let some = part.get(..left).unwrap_or(part);
-        left -= some.len();
-        IoSlice::new(some)
-    });
-    some.collect()
-}
-
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
@@ -304,8 +303,7 @@ impl AsyncRead for Connection {
         if let Some(http2) = &mut this.http2
             && !http2.came(buf.filled().get(before..).unwrap_or_default())
         {
-            this.wire.set_fault(Fault::Flood);
-            this.wire.reset_on_close();
+            this.has_enough(cx);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {

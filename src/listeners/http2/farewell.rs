@@ -9,6 +9,9 @@ use crate::proxy::wire::{Fault, Wire};
 const NO_ERROR: u32 = 0;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
+/// GOAWAY to one who asked for too much. Every stream may have been looked at, so that none is tried again for it.
+pub(super) const TOO_MUCH: [u8; 17] = [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0xb];
+
 /// Why a connection ends that was not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Farewell {

@@ -58,6 +58,11 @@ impl Frames {
         }
     }
 
+    /// Does a frame begin with the next byte?
+    pub(super) fn is_between(self) -> bool {
+        self.left == 0 && self.known == 0
+    }
+
     fn begin_payload(&mut self) -> Frame {
         let [a, b, c, kind, flags, stream @ ..] = self.head;
         self.known = 0;

@@ -45,6 +45,11 @@ impl Http2 {
         within
     }
 
+    /// What tells the client that it asked for too much, unless it is in the middle of a frame of ours.
+    pub(super) fn goaway(&self) -> Option<[u8; 17]> {
+        self.outbound.is_between().then_some(farewell::TOO_MUCH)
+    }
+
     /// The first refusal of Pingora's own in what is to be written next.
     pub(super) fn refusal(&self, parts: &[IoSlice<'_>]) -> Option<Refusal> {
         refusal::find(self.outbound, parts)
