@@ -195,6 +195,10 @@ mod tests {
                 "{ rate: [ { rate: 1/s }, { rate: 2/d } ] }",
                 "routes[0].limits.rate[1].rate: found \"2/d\", expected a rate such as",
             ),
+            (
+                "{ rate: { rate: 1/s, shared: { redis: \"redis://r\" } } }",
+                "routes[0].limits.rate.shared: not supported yet",
+            ),
             ("{ rate: {} }", "routes[0].limits.rate.rate: missing"),
             ("{ rate: 10/s }", "routes[0].limits.rate: found \"10/s\", expected a section"),
             (
