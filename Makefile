@@ -15,7 +15,7 @@ demo: needs
 
 # Unit, property, architecture and wire tests; some stand beside a real nginx, behind a real HAProxy or ask a real DNS server.
 test: needs
-	@.ci/needs nginx dnsmasq haproxy curl nghttp2 websockets
+	@.ci/needs nginx dnsmasq haproxy curl nghttp2 websockets grpc
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default) --test-threads $(TESTS)
 else

@@ -35,7 +35,8 @@
 //! health -> balance, template, config, age, trust
 //! balance, resilience, observe -> template, config, age
 //! routing, traffic -> template, config
-//! template, trust -> config
+//! template -> config
+//! trust -> config
 //! config, age -> nothing of ours
 //! ```
 //!

@@ -142,7 +142,7 @@ impl Lease {
     /// The attempt ended.
     pub fn finish(mut self, outcome: Outcome, now: Instant) {
         let (error, failed, unfit) = match outcome {
-            Outcome::Abandoned | Outcome::Failed(Class::BodyTooLarge) => return,
+            Outcome::Abandoned | Outcome::Failed(Class::BodyTooLarge | Class::Deadline) => return,
             Outcome::Answered { status } => {
                 self.answered(status, now);
                 (status >= 500, is_failure(status), status >= 500 && status != OVERLOADED)
@@ -236,7 +236,9 @@ mod tests {
     fn failures_of_ours_and_of_clients_count_against_nobody() {
         let pool = pool(&["a"]);
         let now = Instant::now();
-        for class in [Class::LocalLimit, Class::ClientGone, Class::ClientTimeout, Class::BodyTooLarge] {
+        let of_others =
+            [Class::LocalLimit, Class::ClientGone, Class::ClientTimeout, Class::BodyTooLarge, Class::Deadline];
+        for class in of_others {
             pick_any(&pool).lease(now).finish(Outcome::Failed(class), now);
         }
         pick_any(&pool).lease(now).finish(Outcome::Abandoned, now);

@@ -12,6 +12,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Body, Caller, Ctx, Id};
 use super::form;
+use super::grpc::{deadline, is_grpc};
 use super::limit;
 use super::mirror;
 use super::request::{Host, asks_to_switch, origin_form, streams, with_facts};
@@ -93,6 +94,9 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant
         if merged.encoded_slash && !route.encoded_slash { Err(Class::BadRequest) } else { Ok(number) }
     })?;
     ctx.streams = asks_for_stream(request);
+    if ctx.streams && is_grpc(&request.headers) {
+        ctx.deadline = deadline(&request.headers, ctx.began);
+    }
     let route = snapshot.route(number).ok_or(Class::NoRoute)?;
     if let Some(kept) = route.forwarding.kept_id(&request.headers) {
         ctx.id = Id::Kept(kept.into());

@@ -15,6 +15,7 @@ use pingora_proxy::Session;
 
 use super::ctx::{Attempt, Body, Ctx, Running};
 use super::forward::{has_untried, next_untried};
+use super::grpc::in_time;
 use super::watchdog::Late;
 use super::wire::Fault;
 use super::{Gateway, reject};
@@ -40,7 +41,7 @@ impl Gateway {
         error: Box<Error>,
         now: Instant,
     ) -> Box<Error> {
-        let class = classify(&error, Stage::Connecting);
+        let class = in_time(classify(&error, Stage::Connecting), ctx, now);
         end(ctx, Outcome::Failed(class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)
     }
@@ -72,7 +73,7 @@ impl Gateway {
         };
         // The connection may know better why nothing more came from its client.
         let fault = ctx.wire.as_ref().and_then(|wire| wire.fault()).filter(|_| class == Class::ClientGone);
-        let class = fault.map_or(class, Fault::class);
+        let class = in_time(fault.map_or(class, Fault::class), ctx, now);
         if class == Class::Stale {
             running.lease.origin().hide_idle(self.shard);
         }

@@ -59,6 +59,8 @@ pub struct Ctx {
     /// The answer may be silent for as long as a stream.
     pub(super) streams: bool,
     pub(super) body: Body,
+    /// When the client gives the request up, if it says so.
+    pub(super) deadline: Option<Instant>,
     /// What the answer goes through.
     pub(super) encoder: Option<Box<Encoder>>,
     pub(super) limits: limit::Held,
@@ -165,6 +167,7 @@ impl Ctx {
             error: None,
             streams: false,
             body: Body::Sent,
+            deadline: None,
             encoder: None,
             limits: limit::Held::default(),
             mirror: Mirroring::No,

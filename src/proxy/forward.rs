@@ -22,7 +22,7 @@ use super::peer::{lacks_h2, speak_h2, took};
 use super::request::{
     SCHEME, ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts,
 };
-use super::{Gateway, kept, reject};
+use super::{Gateway, grpc, kept, reject};
 use crate::balance;
 use crate::pool::{Ask, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
@@ -54,9 +54,10 @@ impl Gateway {
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
         let connection = pick.origin.next_connection();
-        let mut peer = self.connect_to(&pick, connection, &upstream.pool, &route.timeouts)?;
+        let timeouts = grpc::left(&route.timeouts, ctx, now)?;
+        let mut peer = self.connect_to(&pick, connection, &upstream.pool, &timeouts)?;
         if upstream.pool.settings().protocol == Protocol::Http2 {
-            speak_h2(&mut peer.options, ctx, &route.timeouts);
+            speak_h2(&mut peer.options, ctx, &timeouts);
         }
         if !headers::concern_one_hop(&session.req_header().headers) {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
@@ -107,6 +108,7 @@ impl Gateway {
         let last =
             limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
         let end = timeouts.total.and_then(|total| Some(ctx.attempts.first()?.began + total));
+        let end = end.into_iter().chain(ctx.deadline).min();
         if let Some(attempt) = ctx.attempt() {
             attempt.connected(held.reused, took.unwrap_or_else(|| now.saturating_duration_since(attempt.began)));
         }
@@ -343,10 +345,16 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
 }
 
 /// A piece of the answer's body came from the origin.
-pub(super) fn response_body(ctx: &mut Ctx, end: bool, now: Instant) {
+///
+/// # Errors
+/// The time for it is over.
+pub(super) fn response_body(ctx: &mut Ctx, end: bool, now: Instant) -> Result<()> {
     if end {
         super::again::succeeded(ctx, now);
-    } else if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
+        return Ok(());
+    }
+    if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
         watch.heard(now);
     }
+    grpc::still_in_time(ctx, now)
 }

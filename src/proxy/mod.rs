@@ -13,6 +13,7 @@ mod edit;
 mod encode;
 mod form;
 mod forward;
+mod grpc;
 mod hold;
 mod itself;
 mod kept;
@@ -174,8 +175,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Held,
     ) -> Result<Option<Duration>> {
-        forward::response_body(ctx, end, Self::now());
-        Ok(None)
+        forward::response_body(ctx, end, Self::now()).map(|()| None)
     }
 
     fn response_body_filter(

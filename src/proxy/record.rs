@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use super::Gateway;
 use super::again::{end, has_header, succeeded};
 use super::ctx::{Attempt, Ctx};
-use super::reject;
 use super::request::with_facts;
+use super::{grpc, reject};
 use crate::health::Endpoint;
 use crate::observe::sample::{Away, Sighting, Url};
 use crate::observe::{self, Peer, Record};
@@ -50,6 +50,9 @@ impl Gateway {
 
     /// What the client saw; 499 when it saw nothing.
     fn status(&self, session: &Session, ctx: &Ctx) -> u16 {
+        if let Some(status) = grpc::stands_for(session, ctx.error) {
+            return status;
+        }
         let written = session.response_written().map(|head| head.status);
         let gone =
             matches!(ctx.error, Some(Class::ClientGone)) && written.is_none_or(|status| !reject::is_final(status));
@@ -110,7 +113,7 @@ pub(super) fn key(ctx: &Ctx) -> Option<&[u8]> {
 fn tried(ctx: &Ctx, status: u16, now: Instant) {
     let Some(trial) = ctx.pool_tail.as_ref().and_then(|tail| tail.trial.as_ref()) else { return };
     let Some(hash) = ctx.placement.as_ref().and_then(|placed| placed.hash) else { return };
-    let ours = [Class::ClientGone, Class::ClientTimeout, Class::BodyTooLarge, Class::LocalLimit];
+    let ours = [Class::ClientGone, Class::ClientTimeout, Class::Deadline, Class::BodyTooLarge, Class::LocalLimit];
     if ctx.error.is_none_or(|class| !ours.contains(&class)) {
         let took = ctx.headed.map(|headed| headed.saturating_duration_since(ctx.began));
         trial.record(hash, status >= SERVER_ERROR, took, now);

@@ -11,6 +11,7 @@ use pingora_proxy::{FailToProxy, Session};
 
 use super::admit::leave_body;
 use super::ctx::{Attempt, Ctx};
+use super::grpc;
 use super::wire::Fault;
 use crate::resilience::Class;
 use crate::resilience::failure::{Stage, classify};
@@ -33,7 +34,7 @@ pub fn facts(class: Class) -> Facts {
         Class::TlsFailed => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
         Class::Untrusted => (StatusCode::BAD_GATEWAY, "tls_certificate_error"),
         Class::Stale | Class::Reset | Class::ClosedEarly => (StatusCode::BAD_GATEWAY, "connection_terminated"),
-        Class::ResponseTimeout => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+        Class::ResponseTimeout | Class::Deadline => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
         Class::InvalidResponse => (StatusCode::BAD_GATEWAY, "http_protocol_error"),
         Class::NoOrigin => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),
         Class::LocalLimit => (StatusCode::SERVICE_UNAVAILABLE, "proxy_internal_error"),
@@ -65,6 +66,11 @@ pub(super) fn ready(is: bool) -> u16 {
 /// Has an answer of ours with this status a length? One without content has none, a 304 would say another answer's.
 pub(super) fn has_length(status: StatusCode) -> bool {
     !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// What HTTP says of an answer whose own protocol says more.
+pub(super) fn ok() -> StatusCode {
+    StatusCode::OK
 }
 
 /// The status that hands the connection over to another protocol.
@@ -122,7 +128,9 @@ pub(super) async fn fail(session: &mut Session, ctx: &mut Ctx, error: &Error) ->
     let begun = session.response_written().is_some_and(|head| is_final(head.status));
     let mut error_code = 0;
     if begun {
-        cut(session, ctx);
+        if !grpc::end_with(session, class, ctx.id.as_str()).await {
+            cut(session, ctx);
+        }
     } else if class != Class::ClientGone {
         if !session.is_http2() {
             // Pingora closes the connection after it: a client that is not told sends its next request into the close.
@@ -161,6 +169,10 @@ async fn answer_over(
 ) -> Result<StatusCode> {
     let Facts { status, token } = facts(class);
     let status = over.and_then(|over| StatusCode::from_u16(over.status).ok()).unwrap_or(status);
+    let told = format!("moorgate; error={token}; details=\"sent={}\"", u8::from(sent));
+    if grpc::is_grpc(&session.req_header().headers) {
+        return grpc::answer(session, class, request_id, told).await;
+    }
     let request = session.req_header();
     let json = prefers_json(&request.headers);
     let body = if json { as_json(class, status, request_id) } else { text(class, status, request_id) };
@@ -170,8 +182,7 @@ async fn answer_over(
     answer.insert_header(header::CONTENT_TYPE, kind)?;
     answer.insert_header(header::CONTENT_LENGTH, body.len())?;
     answer.insert_header(header::CACHE_CONTROL, "no-store")?;
-    let details = u8::from(sent);
-    answer.insert_header("Proxy-Status", format!("moorgate; error={token}; details=\"sent={details}\""))?;
+    answer.insert_header("Proxy-Status", told)?;
     answer.insert_header("X-Request-ID", request_id)?;
     match class {
         Class::NoOrigin | Class::Saturated => answer.insert_header(header::RETRY_AFTER, 1)?,
@@ -186,6 +197,9 @@ async fn answer_over(
     session.write_response_header(Box::new(answer), head).await?;
     if !head {
         session.write_response_body(Some(Bytes::from(body)), true).await?;
+    } else if session.is_http2() {
+        // Pingora lets go of a stream whose try failed: without an end it would be reset.
+        session.as_downstream_mut().finish_body().await?;
     }
     Ok(status)
 }

@@ -38,6 +38,8 @@ classes! {
     Reset = "reset",
     /// The origin was silent for too long, or took nothing of the request for too long.
     ResponseTimeout = "response_timeout",
+    /// The time that the client gave the request (`grpc-timeout`) was over.
+    Deadline = "deadline",
     /// The origin closed after its header, before the end of its body.
     ClosedEarly = "closed_early",
     /// What came back was no HTTP.

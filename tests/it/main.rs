@@ -35,6 +35,7 @@ mod framing;
 mod golden;
 mod growing;
 mod growth_held;
+mod grpc;
 mod guards;
 mod how_many_may_be_out;
 mod http2_clients;

@@ -79,3 +79,11 @@ fn a_client_of_http_2_is_refused_in_json_too() {
         assert_said(&answer.unwrap(), in_json, 404, "no_route");
     }
 }
+
+#[test]
+fn a_head_that_no_origin_took_has_its_answer_over_http2_too() {
+    let text = "pools: { p: { origins: [\"127.0.0.1:1\"], balance: { algorithm: p2c }, health: { probe: off } } }\n";
+    let gateway = rig::gateway(text).listener("h2c: true").start();
+    let answer = rig::h2c(gateway.address(), &[Ask::new("HEAD", "/")]).remove(0).unwrap();
+    assert_eq!((answer.status, answer.body.len()), (502, 0));
+}

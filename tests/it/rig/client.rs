@@ -24,6 +24,8 @@ pub(crate) struct Answer {
     /// Header lines, names as received.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// What followed the body (HTTP/2).
+    pub(crate) trailers: Vec<(String, String)>,
     /// Statuses of interim answers before it.
     pub(crate) interim: Vec<u16>,
 }

@@ -190,12 +190,13 @@ async fn one(client: SendRequest<Bytes>, ask: Ask) -> Result<Answer, h2::Error> 
 async fn whole(answer: http::Response<h2::RecvStream>) -> Result<Answer, h2::Error> {
     let (head, mut body) = answer.into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    let mut answer = Answer { status: head.status.as_u16(), headers, ..Answer::default() };
+    let lines = |of: &http::HeaderMap| of.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let mut answer = Answer { status: head.status.as_u16(), headers: lines(&head.headers), ..Answer::default() };
     while let Some(piece) = body.data().await {
         let piece = piece?;
         let _ = body.flow_control().release_capacity(piece.len());
         answer.body.extend(piece);
     }
+    answer.trailers = body.trailers().await?.as_ref().map(lines).unwrap_or_default();
     Ok(answer)
 }
