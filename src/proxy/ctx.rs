@@ -61,6 +61,8 @@ pub struct Ctx {
     pub(super) body: Body,
     /// When the client gives the request up, if it says so.
     pub(super) deadline: Option<Instant>,
+    /// The body was read whole before an origin was asked.
+    pub(super) read_ahead: bool,
     /// What the answer goes through.
     pub(super) encoder: Option<Box<Encoder>>,
     pub(super) limits: limit::Held,
@@ -168,6 +170,7 @@ impl Ctx {
             streams: false,
             body: Body::Sent,
             deadline: None,
+            read_ahead: false,
             encoder: None,
             limits: limit::Held::default(),
             mirror: Mirroring::No,

@@ -253,6 +253,10 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         request_id: ctx.id.as_str(),
     };
     ask_for_no_other_switch(client, out);
+    if ctx.read_ahead {
+        // the client was told to go on by us
+        out.remove_header(&header::EXPECT);
+    }
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
     route.forwarding.towards_origin(out, &sender, host);
     if asked.is_none() && host.is_none() {

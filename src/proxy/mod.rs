@@ -21,6 +21,7 @@ mod limit;
 mod mirror;
 mod peer;
 mod pressure;
+mod read_ahead;
 mod record;
 pub mod reject;
 mod request;
@@ -115,6 +116,7 @@ impl ProxyHttp for Gateway {
 
     /// Nothing was sent for this try.
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Held) -> Result<Box<HttpPeer>> {
+        read_ahead::request(session, ctx).await.map_err(again::raise)?;
         self.peer(session, ctx, Self::now()).map_err(again::raise)
     }
 

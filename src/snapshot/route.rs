@@ -36,6 +36,8 @@ pub struct Route {
     pub mirror: Option<Mirror>,
     /// How much of an answer may be held back for a client that reads slowly.
     pub holds_back: Option<u32>,
+    /// How long the body of a request may be that is read whole before an origin is asked.
+    pub reads_ahead: Option<u64>,
 }
 
 /// What a request keeps of its route once its answer has begun.
@@ -87,6 +89,7 @@ impl Route {
             compression: written.compression.on().map(Compression::compile),
             mirror: Mirror::compile(written, config, metrics),
             holds_back: written.buffering.response.on().map(|size| u32::try_from(size.0).unwrap_or(u32::MAX)),
+            reads_ahead: written.buffering.request.on().map(|size| size.0),
         })
     }
 }

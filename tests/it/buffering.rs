@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rig::{self, Body, Framing, Gateway, Origin, answer, eventually, on, within};
+use crate::rig::{self, Ask, Body, Close, Framing, Gateway, Origin, Step, answer, eventually, on, within};
 
 /// More than the sockets on the way take by themselves.
 const SIZE: u64 = 24 << 20;
@@ -95,4 +95,62 @@ fn what_is_larger_than_it_may_hold_passes_at_the_client_s_pace() {
     slow.read(1 << 20);
     assert_eq!(within(Duration::from_millis(500), || is_done(&a, &gateway).then_some(())), None);
     assert_eq!(slow.read(u64::MAX), SIZE - (1 << 20));
+}
+
+/// Reads small bodies ahead; nobody but requests connects to the origins.
+fn reads_ahead(origins: &[&Origin]) -> Gateway {
+    let text = "client_limits: { body_timeout: 1s }\n\
+        pools: { p: { balance: { key: \"{host}\" }, health: { probe: off }, origins: $origins } }\n\
+        routes: [ { pool: p, buffering: { request: 64KiB }, retry: { methods: { PUT: [reset, stale, non_idempotent] } } } ]\n";
+    rig::gateway(text).listener("h2c: true").origins(origins.iter().copied()).start()
+}
+
+#[test]
+fn no_origin_waits_for_a_small_body_and_a_large_one_streams() {
+    let a = rig::origin("a");
+    let gateway = reads_ahead(&[&a]);
+    a.script([on("*").then(answer(200).body(Body::Digest).into())]);
+    let body = vec![b'x'; 65_536];
+    for connection in [0, 1] {
+        let mut raw = rig::raw(gateway.address());
+        raw.send("PUT /up HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 65536\r\n\r\n");
+        assert_eq!((raw.line().as_str(), raw.line().as_str()), ("HTTP/1.1 100 Continue", ""));
+        raw.send(&body[..40_000]);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!((a.counts().connections, a.counts().in_flight), (connection, 0), "the body is not whole");
+        raw.send(&body[40_000..]);
+        let answer = raw.answer();
+        assert_eq!((answer.status, answer.interim.len()), (200, 0));
+    }
+    for request in a.requests() {
+        assert!(request.complete && request.body_bytes == 65_536);
+        assert!(!request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("expect")), "{request:?}");
+    }
+    let mut raw = rig::raw(gateway.address());
+    raw.send("PUT /large HTTP/1.1\r\nHost: t\r\nContent-Length: 65537\r\n\r\n");
+    raw.send(&body);
+    a.await_requests("/large", 1);
+    raw.send("x");
+    assert_eq!(raw.answer().status, 200);
+    let ask = Ask::new("PUT", "/h2").header("Content-Length", "10").body("0123456789");
+    let found = rig::h2c(gateway.address(), &[ask]).remove(0).unwrap();
+    assert_eq!((found.status, a.requests().pop().unwrap().body_bytes), (200, 10));
+    let mut stalled = rig::raw(gateway.address());
+    stalled.send("PUT /stalled HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n0123456789");
+    assert_eq!(stalled.answer().status, 408);
+    let line = gateway.logged("/stalled");
+    assert_eq!((line["error"].as_str(), line["attempts"].as_array().map(Vec::len)), (Some("client_timeout"), Some(0)));
+}
+
+#[test]
+fn what_was_read_ahead_is_sent_again_byte_for_byte() {
+    let (a, b) = (rig::origin("a"), rig::origin("b"));
+    let gateway = reads_ahead(&[&a, &b]);
+    let (owner, other) = if gateway.get("/").origin() == "a" { (&a, &b) } else { (&b, &a) };
+    owner.script([on("/up").then(Step::Read(rig::Amount::All)).then(Step::End(Close::Rst))]);
+    let body: Vec<u8> = (0..60_000_u32).flat_map(u32::to_le_bytes).take(65_536).collect();
+    let answer = gateway.ask(&Ask::new("PUT", "/up").body(body));
+    assert_eq!((answer.status, answer.origin()), (200, other.name.as_str()));
+    let [first, second] = [owner, other].map(|origin| origin.requests().pop().unwrap());
+    assert_eq!((first.body_bytes, &first.body_sha256), (65_536, &second.body_sha256));
 }
