@@ -16,19 +16,20 @@ use serde::Serialize;
 
 use super::control::Target;
 use super::request::{Request, Wrong};
+use super::routed::pool_of;
 use super::{Exit, Usage, assume, print, top, well};
 use crate::balance;
 use crate::config::route::EncodedSlash;
 use crate::config::{self, Complaint, Config};
 use crate::pool::{Ask, Pick, Pool};
-use crate::template::{Keyed, path};
+use crate::template::{Keyed, Need, path};
 
 /// Show the key of a request, its owner and who comes next
 #[derive(clap::Args)]
 pub(super) struct Key {
     #[command(flatten)]
     target: Target,
-    /// The pool to place in; may be left out when there is only one
+    /// The pool to place in; left out, it is the only one, or the one that the routes of the file send a URL to
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     /// Read literal keys from FILE (or - for standard input), one a line, and print `key<TAB>owner`
@@ -72,7 +73,13 @@ impl Key {
         }
         let (loaded, pools) = config::load_with(&self.target.file()?, compile)?;
         let slashes = loaded.config.routes.iter().any(|route| route.encoded_slash == EncodedSlash::Allow);
-        match self.answer(pools, slashes, &mut io::stdout().lock()) {
+        let out = &mut io::stdout().lock();
+        let by_route = self.pool.is_none() && self.raw_from.is_none() && pools.len() > 1;
+        let answered = match by_route {
+            true => self.by_route(&loaded.config, pools, slashes, out),
+            false => self.answer(pools, slashes, out),
+        };
+        match answered {
             // Whoever stops reading has read enough.
             Err(e) if e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
                 Ok(Exit::Done)
@@ -83,20 +90,53 @@ impl Key {
 
     /// `slashes`: some route takes those that are encoded.
     fn answer(&self, pools: Vec<Pool>, slashes: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-        let pool = chosen(pools, self.pool.as_deref())?;
+        let scene = self.scene(chosen(pools, self.pool.as_deref())?, false)?;
+        match &self.raw_from {
+            Some(file) => self.raw(&scene, file, out),
+            None => {
+                let mut urls = self.urls.iter().enumerate();
+                urls.try_for_each(|(number, url)| self.request(&scene, slashes, url, number > 0, out))
+            }
+        }
+    }
+
+    /// Each URL in the pool that the routes of the file send it to.
+    fn by_route(
+        &self,
+        config: &Config,
+        mut pools: Vec<Pool>,
+        slashes: bool,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let names: Vec<String> = pools.iter().map(|pool| pool.name().to_string()).collect();
+        let Ok(snapshot) = well::snapshot(config) else {
+            return Err(which(None, &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        };
+        let headers = headers(&self.headers)?;
+        let mut scenes: Vec<Scene> = Vec::new();
+        for (number, url) in self.urls.iter().enumerate() {
+            let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
+            let facts = request.facts(&self.method, self.client_ip, &headers);
+            let known = |need: Need<'_>| need != Need::Client || self.client_ip.is_some();
+            let Some(name) = pool_of(&snapshot, &facts, &known) else {
+                let why = "no route sends it to a pool, or its split needs a client (--client-ip IP)";
+                bail!(Usage(format!("{url}: {why}; or say which pool: --pool {}", names.join(" | "))));
+            };
+            if let Some(at) = pools.iter().position(|pool| **pool.name() == *name) {
+                scenes.push(self.scene(pools.swap_remove(at), true)?);
+            }
+            let scene = scenes.iter().find(|scene| **scene.pool.name() == *name);
+            scene.map_or(Ok(()), |scene| self.request(scene, slashes, url, number > 0, out))?;
+        }
+        Ok(())
+    }
+
+    /// The pool as the line says to think of it.
+    fn scene(&self, pool: Pool, routed: bool) -> anyhow::Result<Scene> {
         if pool.members().is_empty() {
             let told = "its origins are found by DNS, which is not asked; `moorgate status` shows them";
             bail!("pool {}: {told}", pool.name());
         }
-        let scene = self.scene(pool)?;
-        match &self.raw_from {
-            Some(file) => self.raw(&scene, file, out),
-            None => self.requests(&scene, slashes, out),
-        }
-    }
-
-    /// The pool as the line says to think of it.
-    fn scene(&self, pool: Pool) -> anyhow::Result<Scene> {
         for assumed in &self.assume {
             let (name, assumed) = assume::parse(assumed, &pool.roster().policy)?;
             let member = pool.member(number(&pool, name)?);
@@ -114,7 +154,7 @@ impl Key {
         let tried = self.tried.iter().map(|name| number(&pool, name)).collect::<anyhow::Result<Vec<_>>>()?;
         let drains = pool.members().iter().any(|member| !member.is_placed());
         let imagined = drains || [&self.assume, &self.in_flight, &self.tried].iter().any(|told| !told.is_empty());
-        Ok(Scene { pool, tried, imagined })
+        Ok(Scene { pool, routed, tried, imagined })
     }
 
     /// `--raw-from`: one literal key a line.
@@ -139,30 +179,35 @@ impl Key {
         Ok(out.flush()?)
     }
 
-    /// By URL.
-    fn requests(&self, scene: &Scene, slashes: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// By URL; `further`: it is not the first one.
+    fn request(
+        &self,
+        scene: &Scene,
+        slashes: bool,
+        url: &str,
+        further: bool,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         let pool = &scene.pool;
         let headers = headers(&self.headers)?;
         if let Some(key) = pool.key().filter(|key| key.reads_client() && self.client_ip.is_none()) {
             bail!(Usage(format!("the key {} needs a client: --client-ip IP", key.text())));
         }
-        for (number, url) in self.urls.iter().enumerate() {
-            let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
-            let facts = request.facts(&self.method, self.client_ip, &headers);
-            let merged = path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
-            if merged.encoded_slash && !slashes {
-                let why = "its path holds %2F or %5C, and no route says \"encoded_slash: allow\"";
-                return Err(Wrong::Refused(why.to_owned()).of(url));
-            }
-            let mut key = Vec::new();
-            let keyed = pool.key().map(|template| template.render(&facts, &mut key));
-            let mut placed = scene.place((keyed == Some(Keyed::Key)).then_some(&key));
-            placed.url = Some(url);
-            placed.missing = pool.key().and_then(|template| template.missing(&facts));
-            match self.json {
-                true => json(&placed, out)?,
-                false => describe(&placed, number > 0, out)?,
-            }
+        let request = Request::parse(&self.method, url, &headers).map_err(|wrong| wrong.of(url))?;
+        let facts = request.facts(&self.method, self.client_ip, &headers);
+        let merged = path::merged(facts.path()).map_err(|why| Wrong::Refused(why.to_string()).of(url))?;
+        if merged.encoded_slash && !slashes {
+            let why = "its path holds %2F or %5C, and no route says \"encoded_slash: allow\"";
+            return Err(Wrong::Refused(why.to_owned()).of(url));
+        }
+        let mut key = Vec::new();
+        let keyed = pool.key().map(|template| template.render(&facts, &mut key));
+        let mut placed = scene.place((keyed == Some(Keyed::Key)).then_some(&key));
+        placed.url = Some(url);
+        placed.missing = pool.key().and_then(|template| template.missing(&facts));
+        match self.json {
+            true => json(&placed, out)?,
+            false => describe(&placed, further, out)?,
         }
         Ok(())
     }
@@ -173,6 +218,9 @@ impl Key {
 struct Placed<'p> {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<&'p str>,
+    /// The pool, where the routes say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<&'p str>,
     key: Option<String>,
     hash: Option<u32>,
     owner: Option<&'p str>,
@@ -190,6 +238,8 @@ struct Placed<'p> {
 /// A pool, and what is imagined of it.
 struct Scene {
     pool: Pool,
+    /// The routes chose it.
+    routed: bool,
     /// Members the request has been at.
     tried: Vec<usize>,
     /// Somebody is not up, is drained, has something in flight, or was tried.
@@ -206,6 +256,7 @@ impl Scene {
         let mut walk = hash.into_iter().flat_map(|hash| ring.walk(hash)).filter_map(|at| ring.name(at));
         Placed {
             url: None,
+            pool: self.routed.then(|| &**self.pool.name()),
             key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
             hash,
             owner: walk.next(),
@@ -314,6 +365,9 @@ const SHOWN: usize = 8;
 fn describe(placed: &Placed<'_>, further: bool, out: &mut dyn Write) -> io::Result<()> {
     if further {
         writeln!(out)?;
+    }
+    if let Some(pool) = placed.pool {
+        writeln!(out, "pool        {pool}")?;
     }
     let reason = placed.reason.unwrap_or("nobody can take it");
     match (&placed.key, placed.hash, placed.missing) {

@@ -15,6 +15,7 @@ mod offline;
 mod places;
 mod plan;
 mod request;
+mod routed;
 mod run;
 mod serving;
 mod supervise;

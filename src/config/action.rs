@@ -1,4 +1,4 @@
-//! What does a route do with its requests, if not send them to a pool? It answers, or it sends the client elsewhere.
+//! What does a route do with its requests, if not send them to one pool? It answers, or it sends the client elsewhere.
 
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,6 +9,7 @@ use super::number::within;
 use super::place::{Places, meant, one_of};
 use super::report::{Complaint, Invalid, Severity};
 use super::route::Route;
+use super::split::Split;
 use super::units::Off;
 use super::written::{Written, written};
 
@@ -77,6 +78,10 @@ pub(super) fn respond<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     Off::deserialize(deserializer).map(some)
 }
 
+pub(super) fn split<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Split>, D::Error> {
+    Off::deserialize(deserializer).map(some)
+}
+
 pub(super) fn redirect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Redirect>, D::Error> {
     Off::deserialize(deserializer).map(some)
 }
@@ -108,7 +113,7 @@ pub(super) fn check(path: &str, route: &Route, places: &Places) -> Vec<(Severity
     let chosen = chosen(route);
     match *chosen {
         [] if !ACTIONS.iter().any(|key| places.is_spoiled(&at(key))) => {
-            let meant = format!("expected a pool: {}; or redirect, or respond", one_of(known.iter().copied()));
+            let meant = format!("expected a pool: {}; or split, redirect or respond", one_of(known.iter().copied()));
             error(at("pool"), "missing".to_owned(), meant);
         }
         [first, second, ..] => {
@@ -136,6 +141,7 @@ pub(super) fn check(path: &str, route: &Route, places: &Places) -> Vec<(Severity
 fn chosen(route: &Route) -> Vec<&'static str> {
     let is_chosen = |key: &&&str| match **key {
         "pool" => !route.pool.is_empty(),
+        "split" => route.split.is_some(),
         "redirect" => route.redirect.is_some(),
         "respond" => route.respond.is_some(),
         _ => false,
@@ -165,9 +171,10 @@ mod tests {
         {
             assert_eq!(route(keys), [""; 0], "{keys}");
         }
-        assert_eq!(route(""), ["pool: missing, expected a pool: origin; or redirect, or respond"]);
-        assert_eq!(route("respond: off"), ["pool: missing, expected a pool: origin; or redirect, or respond"]);
-        let beside = |first: &str| format!("found beside \"{first}\", expected one of pool, redirect or respond");
+        assert_eq!(route(""), ["pool: missing, expected a pool: origin; or split, redirect or respond"]);
+        assert_eq!(route("respond: off"), ["pool: missing, expected a pool: origin; or split, redirect or respond"]);
+        let beside =
+            |first: &str| format!("found beside \"{first}\", expected one of pool, split, redirect or respond");
         assert_eq!(route("respond: {}, pool: origin"), [format!("respond: {}", beside("pool"))]);
         assert_eq!(route("respond: {}, redirect: { to: / }"), [format!("respond: {}", beside("redirect"))]);
         assert_eq!(route("respond: { status: 99 }").len(), 1, "nothing follows from what could not be read");

@@ -108,7 +108,7 @@ impl Check<'_> {
     }
 
     /// Complains of every `(path, name)` whose name came before.
-    fn duplicates(&mut self, what: &str, named: impl IntoIterator<Item = (String, String)>) {
+    pub(super) fn duplicates(&mut self, what: &str, named: impl IntoIterator<Item = (String, String)>) {
         let mut seen: HashMap<String, String> = HashMap::new();
         for (path, name) in named {
             if let Some(first) = seen.get(&name) {
@@ -280,9 +280,14 @@ impl Check<'_> {
             self.said.extend(rewrite::check(&path, route));
             self.route_listeners(&path, route, &config.process);
             self.retry(&path, route);
+            self.split(&path, route);
             self.mirror(&path, route, config);
-            if let Some(pool) = config.pools.get(&route.pool) {
-                self.route_timeouts(&path, route, pool);
+            let said = self.said.len();
+            for (name, pool) in route.pools().filter_map(|name| Some((name, config.pools.get(name)?))) {
+                // What is wrong beside one pool is told once.
+                if self.said.len() == said {
+                    self.route_timeouts(&path, route, (name, pool));
+                }
             }
         }
     }
@@ -336,8 +341,8 @@ impl Check<'_> {
         index.map_or_else(|| path.to_owned(), |i| format!("{path}[{i}]"))
     }
 
-    fn route_timeouts(&mut self, path: &str, route: &Route, pool: &Pool) {
-        let at_pool = |key: &str| format!("pools.{}.timeouts.{key}", route.pool);
+    fn route_timeouts(&mut self, path: &str, route: &Route, (name, pool): (&str, &Pool)) {
+        let at_pool = |key: &str| format!("pools.{name}.timeouts.{key}");
         let at_route = |key: &str| format!("{path}.timeouts.{key}");
         let connect = pool.timeouts.connect;
         let read = route.timeouts.read.unwrap_or(pool.timeouts.read);

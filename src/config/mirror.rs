@@ -37,10 +37,10 @@ impl Check<'_> {
                 self.error(at_pool, "missing", meant);
             }
         } else if self.is_known_pool(&at_pool, &mirror.pool)
-            && mirror.pool == route.pool
+            && route.pools().any(|pool| pool == mirror.pool)
             && config.pools.contains_key(&mirror.pool)
         {
-            let found = format!("\"{}\" is the pool of the route itself", mirror.pool);
+            let found = format!("\"{}\" is a pool of the route itself", mirror.pool);
             self.warn(at_pool, found, "its origins would get such a request twice: name another pool");
         }
     }
@@ -68,7 +68,7 @@ mod tests {
         assert!(of("{ pool: b, share: 101% }")[0].contains("expected a share from 0% to 100%"));
         let own = of("{ pool: a }");
         assert!(
-            own.len() == 1 && own[0].starts_with("warning: 4:38: routes[0].mirror.pool: \"a\" is the pool"),
+            own.len() == 1 && own[0].starts_with("warning: 4:38: routes[0].mirror.pool: \"a\" is a pool"),
             "{own:?}"
         );
     }

@@ -36,6 +36,7 @@ pub mod report;
 mod rewrite;
 pub mod route;
 mod slow_start;
+pub mod split;
 mod tree;
 pub mod units;
 mod values;

@@ -19,6 +19,7 @@ use super::mirror::Mirror;
 use super::number::within;
 use super::place::meant;
 use super::report::Invalid;
+use super::split::Split;
 use super::units::{Duration, Name, Off, time_above_zero};
 use super::written::{self, As, Written, choices, written};
 
@@ -26,6 +27,14 @@ pub use super::action::{Redirect, RedirectStatus, Respond};
 pub use super::edits::{Edits, FieldName, Headers, Values};
 pub use super::matching::{Match, PathMatch, Scheme};
 pub use super::rewrite::{Redirects, Rewrite};
+
+impl Route {
+    /// The pools its requests go to.
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        let shared = self.split.iter().flat_map(|split| split.to.iter().map(|share| share.pool.as_str()));
+        shared.chain(Some(self.pool.as_str()).filter(|pool| !pool.is_empty()))
+    }
+}
 
 /// One entry of `routes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +51,10 @@ pub struct Route {
     /// The pool they go to, by name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
+    /// In place of a pool: several, each with a share.
+    #[serde(deserialize_with = "action::split", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Off<Split>")]
+    pub split: Option<Split>,
     /// In place of a pool: they are answered here.
     #[serde(deserialize_with = "action::respond", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Off<Respond>")]

@@ -20,7 +20,7 @@ use super::wire::{End, Wire};
 use crate::pool::Protocol;
 use crate::resilience::Class;
 use crate::routing;
-use crate::snapshot::{Action, Route, Snapshot, Upstream};
+use crate::snapshot::{Action, Snapshot, Upstream};
 use crate::template::path;
 use crate::traffic::crumbs;
 
@@ -101,7 +101,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant
     if let Some(kept) = route.forwarding.kept_id(&request.headers) {
         ctx.id = Id::Kept(kept.into());
     }
-    take(ctx, &snapshot, number, route);
+    take(request, ctx, &snapshot, number);
     ctx.mirror = mirror::drawn(route, &request.headers);
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
@@ -149,11 +149,18 @@ pub(super) fn leave_body(session: &mut Session, ctx: &Ctx) {
     }
 }
 
-fn take(ctx: &mut Ctx, snapshot: &Snapshot, number: usize, route: &Route) {
+fn take(request: &RequestHeader, ctx: &mut Ctx, snapshot: &Snapshot, number: usize) {
+    let Some(route) = snapshot.route(number) else { return };
     ctx.route = Some(number);
     ctx.route_tail = Some(Arc::clone(&route.tail));
     match &route.action {
         Action::Pool(pool) => choose(ctx, snapshot, *pool),
+        Action::Split(split) => {
+            // None: no pool has a share, and `itself` says so.
+            let Some(leg) = with_facts(request, ctx, |facts| split.choose(facts)) else { return };
+            ctx.route_tail = Some(Arc::clone(&leg.tail));
+            choose(ctx, snapshot, leg.pool);
+        }
         Action::Respond(_) | Action::Ready | Action::Redirect(_) => {}
     }
 }

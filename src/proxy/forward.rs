@@ -54,7 +54,7 @@ impl Gateway {
         let (route, upstream) = ctx.target().ok_or(Class::NoOrigin)?;
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
         let connection = pick.origin.next_connection();
-        let timeouts = grpc::left(&route.timeouts, ctx, now)?;
+        let timeouts = grpc::left(route.timeouts(ctx.pool), ctx, now)?;
         let mut peer = self.connect_to(&pick, connection, &upstream.pool, &timeouts)?;
         if upstream.pool.settings().protocol == Protocol::Http2 {
             speak_h2(&mut peer.options, ctx, &timeouts);
@@ -102,7 +102,7 @@ impl Gateway {
         if lacks_h2(settings, held.digest) {
             return Err(super::again::raise(Class::TlsFailed));
         }
-        let (timeouts, limits, took) = (route.timeouts, settings.connections, took(settings, held.digest));
+        let (timeouts, limits, took) = (*route.timeouts(ctx.pool), settings.connections, took(settings, held.digest));
         let group = ctx.running.as_ref().map(|running| self.group(running.lease.origin(), settings));
         let (served, age) = self.connections.count(held.fd, held.reused, now);
         let last =
@@ -186,9 +186,9 @@ fn relax(ctx: &Ctx) {
         // What Pingora has not handed on yet does not lie in the socket: a client that takes its time is not to look
         // like an origin that is silent. Its own limit comes first.
         let client = ctx.wire.as_ref().map_or(Duration::ZERO, |wire| wire.limits().send_timeout);
-        watch.allow(silence(ctx.streams, &route.timeouts) + client);
+        watch.allow(silence(ctx.streams, route.timeouts(ctx.pool)) + client);
     } else if ctx.streams {
-        watch.allow(route.timeouts.stream);
+        watch.allow(route.timeouts(ctx.pool).stream);
     }
 }
 

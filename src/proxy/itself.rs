@@ -48,7 +48,7 @@ impl Gateway {
         let route = ctx.snapshot.as_deref().and_then(|snapshot| snapshot.route(ctx.route?)).ok_or(Class::NoRoute)?;
         let plain = |status, body| Ok(Own { status, location: None, body });
         match &route.action {
-            Action::Pool(_) => Err(Class::NoOrigin),
+            Action::Pool(_) | Action::Split(_) => Err(Class::NoOrigin),
             Action::Ready => match (self.ready)() {
                 Ok(()) => plain(reject::ready(true), b"ready\n".to_vec()),
                 Err(why) => plain(reject::ready(false), format!("{why}\n").into_bytes()),

@@ -10,6 +10,7 @@ mod condition;
 mod nested;
 mod paths;
 mod pattern;
+mod split;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -20,6 +21,8 @@ use crate::config::{Complaint, Invalid, Route};
 use condition::Conditions;
 use paths::Paths;
 use pattern::{Host, Path};
+
+pub use split::Split;
 
 /// All routes, ready to be asked.
 #[derive(Debug)]

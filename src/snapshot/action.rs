@@ -1,6 +1,8 @@
 //! What becomes of the requests of a route?
 
+use super::{Split, Upstream};
 use crate::config::{Complaint, Config, route};
+use crate::observe::Metrics;
 use crate::template::{Scope, Template};
 use crate::traffic::Redirect;
 
@@ -15,6 +17,8 @@ pub enum Action {
     Ready,
     /// They are sent elsewhere.
     Redirect(Redirect),
+    /// They are shared out over several pools.
+    Split(Box<Split>),
 }
 
 /// An answer of a route's own.
@@ -28,7 +32,15 @@ pub struct Respond {
 
 impl Action {
     /// What `written` says. A pool that does not exist was complained of before: it is no action.
-    pub(super) fn compile(written: &route::Route, config: &Config) -> Result<Self, Option<Complaint>> {
+    pub(super) fn compile(
+        written: &route::Route,
+        config: &Config,
+        pools: &[Upstream],
+        metrics: &Metrics,
+    ) -> Result<Self, Option<Complaint>> {
+        if let Some(split) = &written.split {
+            return Split::compile(written, split, config, pools, metrics).map(|split| Self::Split(Box::new(split)));
+        }
         if let Some(redirect) = &written.redirect {
             return Redirect::compile(redirect).map(Self::Redirect).map_err(|found| Some(found.at("redirect.to")));
         }
@@ -45,7 +57,7 @@ impl Action {
     pub fn only_pool(&self) -> Option<usize> {
         match self {
             Self::Pool(pool) => Some(*pool),
-            Self::Respond(_) | Self::Ready | Self::Redirect(_) => None,
+            Self::Respond(_) | Self::Ready | Self::Redirect(_) | Self::Split(_) => None,
         }
     }
 }

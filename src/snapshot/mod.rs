@@ -17,6 +17,7 @@ mod mirror;
 mod past;
 mod route;
 mod settle;
+mod split;
 mod store;
 mod upstream;
 
@@ -40,6 +41,7 @@ pub use limits::ClientLimits;
 pub use mirror::Mirror;
 pub use route::{Route, RouteTail};
 pub use settle::Settled;
+pub use split::{Leg, Split};
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
 

@@ -18,8 +18,8 @@ pub struct Route {
     pub action: Action,
     /// What may be tried again.
     pub retry: Retry,
-    /// The pool's time-outs, with the differences of this route.
-    pub timeouts: Timeouts,
+    /// The time-outs of its one pool, with the differences of this route.
+    timeouts: Timeouts,
     /// What a client may ask, if there is a limit.
     pub limits: Option<Box<RouteLimits>>,
     /// Who may ask.
@@ -41,6 +41,7 @@ pub struct Route {
 }
 
 /// What a request keeps of its route once its answer has begun.
+#[derive(Debug)]
 pub struct RouteTail {
     /// The route's name.
     pub name: Arc<str>,
@@ -59,14 +60,15 @@ impl Route {
         (buckets, metrics): (&Buckets, &Metrics),
     ) -> Result<Self, Vec<Complaint>> {
         let limits = RouteLimits::compile(&written.limits, &written.name, buckets, metrics);
-        let (action, changes, limits) = match (Action::compile(written, config), Changes::compile(written), limits) {
-            (Ok(action), Ok(changes), Ok(limits)) => (action, changes, limits),
-            (action, changes, limits) => {
-                let found = action.err().flatten().into_iter();
-                let others = [changes.err(), limits.err()].into_iter().flatten().flatten();
-                return Err(found.chain(others).collect());
-            }
-        };
+        let (action, changes, limits) =
+            match (Action::compile(written, config, pools, metrics), Changes::compile(written), limits) {
+                (Ok(action), Ok(changes), Ok(limits)) => (action, changes, limits),
+                (action, changes, limits) => {
+                    let found = action.err().flatten().into_iter();
+                    let others = [changes.err(), limits.err()].into_iter().flatten().flatten();
+                    return Err(found.chain(others).collect());
+                }
+            };
         // `config` has made sure that the pool exists; it may be wrong by itself.
         let upstream = action.only_pool().and_then(|pool| pools.get(pool));
         let pool = upstream.map(|upstream| &**upstream.pool.name());
@@ -91,6 +93,14 @@ impl Route {
             holds_back: written.buffering.response.on().map(|size| u32::try_from(size.0).unwrap_or(u32::MAX)),
             reads_ahead: written.buffering.request.on().map(|size| size.0),
         })
+    }
+}
+
+impl Route {
+    /// The time-outs of this pool of the route, with the differences of the route.
+    pub fn timeouts(&self, pool: Option<usize>) -> &Timeouts {
+        let Action::Split(split) = &self.action else { return &self.timeouts };
+        split.legs().iter().find(|leg| Some(leg.pool) == pool).map_or(&self.timeouts, |leg| &leg.timeouts)
     }
 }
 

@@ -57,9 +57,11 @@ fn whole(block: &str) -> Value {
     let mut named: Vec<Value> = Vec::new();
     for route in part.get_mut("routes").and_then(Value::as_sequence_mut).into_iter().flatten() {
         let route = route.as_mapping_mut().unwrap();
-        if !["respond", "redirect"].iter().any(|action| route.contains_key(*action)) {
+        if !["respond", "redirect", "split"].iter().any(|action| route.contains_key(*action)) {
             named.push(route.entry("pool".into()).or_insert("origin".into()).clone());
         }
+        let shares = route.get("split").and_then(|split| split["to"].as_sequence());
+        named.extend(shares.into_iter().flatten().map(|share| share["pool"].clone()));
     }
     let pools = part.entry("pools".into()).or_insert(Value::Mapping(Mapping::new())).as_mapping_mut().unwrap();
     if pools.is_empty() && named.is_empty() {

@@ -76,6 +76,7 @@ mod ring_of_nginx;
 mod service_manager;
 mod signals;
 mod slow_clients;
+mod splitting;
 mod streaming;
 mod supervision;
 mod syntax_of_answers;

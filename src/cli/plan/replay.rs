@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use http::Method;
-
 use super::arguments::Arguments;
 use super::asked::{Asked, Seen, What};
+use crate::cli::routed::pool_of;
 use crate::pool::plan::{Literal, Planner};
-use crate::routing;
 use crate::snapshot::{Snapshot, Upstream};
-use crate::template::{Facts, Keyed, path};
+use crate::template::Keyed;
 
 /// The state of a replay.
 pub(super) struct Replay<'s> {
@@ -114,8 +112,8 @@ impl<'s> Replay<'s> {
         's: 'a,
     {
         let [before, after] = self.sides;
-        let old = seen.pool.or_else(|| routed(before, &seen.facts));
-        [old, if self.same_routes { old } else { routed(after, &seen.facts) }]
+        let old = seen.pool.or_else(|| pool_of(before, &seen.facts, seen.knows));
+        [old, if self.same_routes { old } else { pool_of(after, &seen.facts, seen.knows) }]
     }
 
     /// Of this pool only one of so many keys is told.
@@ -175,22 +173,4 @@ impl OnePool<'_> {
         }
         true
     }
-}
-
-/// The pool a request is routed to.
-fn routed<'s>(snapshot: &'s Snapshot, facts: &Facts<'_>) -> Option<&'s str> {
-    let merged = path::merged(facts.path()).ok()?;
-    let method = Method::from_bytes(facts.method.as_bytes()).ok()?;
-    let request = routing::Request {
-        host: facts.host,
-        path: &merged.path,
-        method: &method,
-        headers: facts.headers,
-        query: facts.query().unwrap_or_default(),
-        scheme: facts.scheme,
-        // By which listener it came in nobody wrote down.
-        listener: snapshot.config().process.listeners.first()?.address,
-    };
-    let route = snapshot.route(snapshot.find(&request)?)?;
-    snapshot.upstream(route.action.only_pool()?).map(|upstream| &**upstream.pool.name())
 }

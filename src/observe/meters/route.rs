@@ -19,6 +19,12 @@ pub struct RouteMeters {
     times: Arc<RouteTimes>,
 }
 
+impl std::fmt::Debug for RouteMeters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RouteMeters").field(&self.name).finish()
+    }
+}
+
 type Page = Box<[OnceLock<Counter>]>;
 
 /// Hundreds of statuses with a page for each method: 1xx to 5xx, and one for what no status is.
