@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::Value;
 
 use crate::rig::{
-    Ask, Authority, Body, Client, Close, Door, Gateway, Greeting, Step, Terms, answer, gateway, h2c, on, origin,
-    secured,
+    Ask, Authority, Body, Client, Close, Door, Gateway, Greeting, Step, Terms, answer, eventually, gateway, h2c, on,
+    origin, secured,
 };
 
 /// A pool `p` of one door, with this `tls` and further keys.
@@ -227,7 +227,9 @@ fn http2_is_agreed_on_and_nothing_is_sent_to_an_origin_that_does_not() {
         answer.header("proxy-status").unwrap().contains("error=tls_protocol_error; details=\"sent=0\""),
         "{answer:?}"
     );
-    assert_eq!((plain.served(), door.greetings().last().unwrap().h2), (before, false));
+    assert_eq!(plain.served(), before);
+    // The gateway may hang up before the door has written down that it came.
+    eventually("a handshake without HTTP/2", || door.greetings().iter().any(|greeting| !greeting.h2).then_some(()));
     assert_eq!(lacking.logged("/post")["error"], "tls_failed");
 }
 
