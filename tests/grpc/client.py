@@ -151,7 +151,7 @@ async def main(target, authority, scene, ca=None):
 
 async def play():
     try:
-        await asyncio.wait_for(main(*sys.argv[1:]), 15)
+        await asyncio.wait_for(main(*sys.argv[1:]), 40)
     except BaseException:
         # Calls that are left would be waited for.
         traceback.print_exc()

@@ -9,7 +9,7 @@ use crate::rig::{Ask, Authority, Body, Gateway, Step, answer, call, gateway, grp
 
 /// The server by `plain.test` without TLS and by `tls.test` with it, and a pool nobody serves by `dead.test`.
 fn before(server: &grpc::Server, authority: &Authority) -> Gateway {
-    let text = "pools:\n  plain: { origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, health: { probe: off } }\n  \
+    let text = "pools:\n  plain: { origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 8s }, health: { probe: off } }\n  \
                 tls: { origins: [$secure], protocol: h2, tls: { sni: o.test, ca: $dir/ca.pem }, balance: { algorithm: p2c } }\n  \
                 dead: { origins: [\"127.0.0.1:1\"], protocol: h2c, health: { probe: off } }\n\
                 routes:\n  - { match: { hosts: [plain.test] }, pool: plain }\n  - { match: { hosts: [tls.test] }, pool: tls }\n  \
