@@ -10,6 +10,7 @@
 //! | [`balance`] | which origin owns this key? |
 //! | [`health`] | may this origin be used? |
 //! | [`resilience`] | what may be tried again, and when is it enough? |
+//! | [`tls`] | what is a client that comes by TLS shown, and asked? |
 //! | [`traffic`] | what may this client ask of us, and which headers go on? |
 //! | [`pool`] | origins serving the same thing, and what was learned of them |
 //! | [`trust`] | whom do we believe to be an origin over TLS, and who are we to it? |
@@ -28,15 +29,15 @@
 //! cli -> every room
 //! admin -> lifecycle, snapshot, pool, observe, config, health, balance, template
 //! lifecycle -> listeners, snapshot, pool, observe, config, health, age
-//! listeners -> proxy, snapshot, observe, config, traffic
+//! listeners -> proxy, snapshot, observe, config, traffic, tls
 //! proxy -> snapshot, pool, routing, template, traffic, resilience, observe, balance, health
-//! snapshot -> pool, routing, resilience, traffic, config, template, balance, health, observe, age, trust
+//! snapshot -> pool, routing, resilience, traffic, tls, config, template, balance, health, observe, age, trust
 //! pool -> balance, health, resilience, config, template, age, trust
 //! health -> balance, template, config, age, trust
 //! balance, resilience, observe -> template, config, age
 //! routing, traffic -> template, config
 //! template -> config
-//! trust -> config
+//! tls, trust -> config
 //! config, age -> nothing of ours
 //! ```
 //!
@@ -48,6 +49,7 @@
 //! ```text
 //! accept            listeners/accept.rs            limits; dealt to a shard
 //! PROXY header      listeners/proxy_protocol.rs    whose connection it is
+//! TLS               listeners/handshake.rs         certificate by name, on the terms of tls/
 //! park, resume      listeners/keepalive.rs         our own loop around Pingora's process_new_http
 //! new_ctx           proxy/ctx.rs                   start time; Arc<Snapshot> pinned for the whole request
 //! early_request_filter, request_filter   proxy/admit.rs   client, limits, route, access, forwarding
@@ -74,5 +76,6 @@ pub mod resilience;
 pub mod routing;
 pub mod snapshot;
 pub mod template;
+pub mod tls;
 pub mod traffic;
 pub mod trust;

@@ -243,7 +243,7 @@ mod tests {
                     Wish::Reload(ask) if ask.allow_moved.is_some() => {
                         ReloadOutcome::Guarded { pools: IndexMap::new(), warnings: Vec::new() }
                     }
-                    Wish::Reload(_) | Wish::Settle | Wish::Rest | Wish::Resume => {
+                    Wish::Reload(_) | Wish::Renew | Wish::Settle | Wish::Rest | Wish::Resume => {
                         ReloadOutcome::Applied(InForce::default())
                     }
                 };

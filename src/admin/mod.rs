@@ -4,6 +4,7 @@
 //! ([`Gateway`]), so that this room neither knows who is ready nor who writes snapshots.
 
 mod answer;
+mod certificates;
 mod crowd;
 mod forward;
 mod query;
@@ -34,6 +35,7 @@ use crate::config::units::Off;
 use crate::lifecycle::handoff::give::Outcome;
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::{ReloadOutcome, Wish};
+pub use certificates::{CertificateStatus, show_certificates};
 use restore::Claimed;
 pub use restore::MadeAnew;
 pub use sample::{PoolSample, Sampled, SampledKey};

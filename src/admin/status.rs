@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use super::certificates::CertificateStatus;
 use crate::lifecycle::{ConfirmStatus, ReloadOutcome, TextStatus};
 
 /// All of it.
@@ -18,6 +19,8 @@ pub struct Status {
     pub config: ConfigStatus,
     /// Are more probes due than a process may run, so that intervals are longer than configured?
     pub probes_stretched: bool,
+    /// What clients that come by TLS are shown, in the order of the file.
+    pub certificates: Vec<CertificateStatus>,
     /// By name.
     pub pools: IndexMap<String, PoolStatus>,
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use indexmap::IndexMap;
 
+use super::certificates;
 use super::status::{
     CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, MovingStatus, OriginStatus, PoolStatus,
     ProbeStatus, RingStatus, Status, WeightStatus,
@@ -34,6 +35,7 @@ impl Status {
                 confirm: ledger.confirm(),
             },
             probes_stretched: prober.is_stretched(),
+            certificates: certificates::all(snapshot),
             pools: snapshot.upstreams().iter().map(pool).collect(),
         }
     }

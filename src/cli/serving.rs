@@ -29,7 +29,9 @@ use crate::lifecycle::handoff::upgrades::Upgrades;
 use crate::lifecycle::resolving::resolve_names;
 use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::supervise::Supervisor;
-use crate::lifecycle::{self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, reload, watch};
+use crate::lifecycle::{
+    self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, reload, renewal, watch,
+};
 use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::proxy::{Gateway, unheard};
@@ -183,7 +185,9 @@ impl Start {
         let resolving = resolve_names(prober.clone(), store.clone(), reloads.clone(), &self.process.resolver);
         // what is seen before another process has said what it learned would count twice
         let in_turn = |work| lifecycle::in_turn(common.turn.subscribe(), work);
-        let mut work = vec![("resolver", in_turn(resolving)), ("prober", in_turn(probing))];
+        let renewal = renewal::follow(store.clone(), reloads.clone());
+        let mut work =
+            vec![("resolver", in_turn(resolving)), ("prober", in_turn(probing)), ("renewal", in_turn(renewal))];
         if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
             work.push(("watcher", watch::follow(file, look, reloads.clone())));
         }
@@ -206,13 +210,14 @@ impl Start {
         let ready = Arc::new(move || readiness.ask());
         let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard, ready);
         let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
-        let (callers, metrics) = (self.store.clone(), self.metrics.clone());
+        let (callers, secured, metrics) = (self.store.clone(), self.store.clone(), self.metrics.clone());
         Hooks {
             beside: Box::pin(proxy.watchdog().run()),
             proxy,
             limits: Box::new(move || Arc::clone(limits.load().client_limits())),
             unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),
             trust: Box::new(move |ip| callers.load().callers().trust(ip)),
+            terms: Box::new(move |listener| secured.load().tls().terms(listener).cloned()),
             rejected: Box::new(move |reason| metrics.connection_rejected(reason)),
         }
     }
@@ -228,7 +233,9 @@ impl Start {
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
             metrics: Box::new(move || {
-                admin::show(&shown.load(), now());
+                let shown = shown.load();
+                admin::show(&shown, now());
+                admin::show_certificates(&shown, &metrics);
                 metrics.encode().map_err(|error| error.to_string())
             }),
             status: Box::new(move || {

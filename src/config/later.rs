@@ -6,8 +6,7 @@
 use super::tree::{Kind, Node};
 
 /// Keys by the section they stand in, with the value besides "off" that changes nothing.
-const KEYS: &[(&str, &str, Option<&str>)] =
-    &[("Config", "certificates", None), ("Listener", "tls", None), ("RateLimit", "shared", None)];
+const KEYS: &[(&str, &str, Option<&str>)] = &[("RateLimit", "shared", None)];
 
 /// What is said of it.
 pub(super) const FOUND: &str = "not supported yet";

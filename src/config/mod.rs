@@ -37,6 +37,7 @@ mod rewrite;
 pub mod route;
 mod slow_start;
 pub mod split;
+pub mod tls;
 mod tree;
 pub mod units;
 mod values;
@@ -74,6 +75,10 @@ pub struct Config {
     /// Fixed while the process lives; a change here takes an upgrade.
     #[serde(default)]
     pub process: Process,
+    /// Certificates for clients that come by TLS, picked by the name they ask for; the first is for everybody else. Read
+    /// again by every reload, and whenever their files change.
+    #[serde(default, deserialize_with = "each::list")]
+    pub certificates: Vec<tls::Certificate>,
     /// Networks whose word counts about who asks: of balancers that send PROXY headers, of proxies that send
     /// X-Forwarded-For.
     #[serde(default, with = "written::list")]

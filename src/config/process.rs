@@ -15,6 +15,7 @@ use super::each;
 use super::number::{within, within_or_auto, within_or_off};
 use super::place::did_you_mean;
 use super::report::Invalid;
+use super::tls::ListenerTls;
 use super::units::{Auto, Bytes, Duration, Off, bytes_above_zero, time_above_zero};
 use super::written::{self, As, Written, choices, unknown_word, written};
 
@@ -116,6 +117,9 @@ pub struct Listener {
     /// else's header closes the connection.
     #[serde(default)]
     pub proxy_protocol: ProxyProtocol,
+    /// TLS, by the certificates of the file; `{}` for its defaults.
+    #[serde(default)]
+    pub tls: Off<ListenerTls>,
 }
 
 /// The `admin` section.

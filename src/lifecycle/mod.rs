@@ -24,6 +24,7 @@ mod pending;
 pub mod probing;
 mod readiness;
 pub mod reload;
+pub mod renewal;
 pub mod resolving;
 mod server;
 pub mod signals;

@@ -45,8 +45,8 @@ pub struct Texts {
 /// The one that writes snapshots.
 pub struct Reloader {
     texts: Texts,
-    store: Arc<Store>,
-    metrics: Metrics,
+    pub(super) store: Arc<Store>,
+    pub(super) metrics: Metrics,
     published: Box<dyn Fn() + Send>,
     ledger: Arc<Ledger>,
     pending: Option<Pending>,
@@ -133,6 +133,7 @@ impl Reloader {
             Wish::Confirm => self.confirm(),
             Wish::Rollback => self.go_back(Ended::RolledBack),
             Wish::Found => self.found(),
+            Wish::Renew => self.renew(),
             Wish::Settle => {
                 self.settle();
                 ReloadOutcome::Unchanged(InForce::default())
@@ -147,8 +148,13 @@ impl Reloader {
         let ended = catch_unwind(AssertUnwindSafe(grant));
         let ended = ended.unwrap_or_else(|_| defect());
         // what was found and what is ripe is no other configuration
-        let is_other = !matches!(wish, Wish::Found | Wish::Settle | Wish::Rest | Wish::Resume);
-        if is_other || wish == Wish::Found && matches!(ended, ReloadOutcome::Failed { .. }) {
+        let is_other = match wish {
+            Wish::Found => matches!(ended, ReloadOutcome::Failed { .. }),
+            Wish::Renew => !matches!(ended, ReloadOutcome::Unchanged(_)),
+            Wish::Settle | Wish::Rest | Wish::Resume => false,
+            Wish::Reload(_) | Wish::Confirm | Wish::Rollback => true,
+        };
+        if is_other {
             self.tell(&ended);
         }
         ended
@@ -218,7 +224,7 @@ impl Reloader {
     }
 
     /// The text is the one in force; what is in the files it names may have changed.
-    fn same_text(&mut self, old: &Snapshot, next: Snapshot, loaded: Loaded, now: Instant) -> ReloadOutcome {
+    pub(super) fn same_text(&mut self, old: &Snapshot, next: Snapshot, loaded: Loaded, now: Instant) -> ReloadOutcome {
         let changed = next.read_anew(old);
         if changed.is_empty() {
             return ReloadOutcome::Unchanged(in_force(old, Vec::new(), loaded.warnings));
@@ -227,6 +233,11 @@ impl Reloader {
         let applied = in_force(&next, changed, loaded.warnings);
         self.put(old, next, false, now);
         ReloadOutcome::Applied(applied)
+    }
+
+    /// What the text in force is called by.
+    pub(super) fn name(&self) -> String {
+        self.texts.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string())
     }
 
     /// Why nothing else may come into force now.
@@ -296,8 +307,7 @@ impl Reloader {
     fn restore(&mut self, entry: &Entry, ended: Ended) -> Result<InForce, Report> {
         let (old, now) = (self.store.load(), now());
         let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
-        let name = self.texts.file.as_ref().map_or_else(|| "arguments".to_owned(), |file| file.display().to_string());
-        let (loaded, next) = config::parse_with(&name, &entry.text, compile)?;
+        let (loaded, next) = config::parse_with(&self.name(), &entry.text, compile)?;
         let loaded = loaded.warned(next.warnings());
         let next = next.read_from(&loaded).under_the_process_of(&old);
         let differences = without_process(changed(old.config(), &loaded.config));
@@ -380,7 +390,7 @@ fn defect() -> ReloadOutcome {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a reload reads the clock here")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 

@@ -24,6 +24,8 @@ pub enum Wish {
     Rollback,
     /// Puts origins that were found in service, and lets go those that were lost.
     Found,
+    /// Reads again the files that what is in force names.
+    Renew,
     /// Takes over what is ripe in what is in force: an origin's new address, the end of a replaced pool.
     Settle,
     /// An upgrade begins: what is in force stays so.
@@ -66,6 +68,11 @@ impl Reloads {
     /// Origins of a pool were found or lost; nobody waits until that is in force.
     pub fn found(&self) {
         let _ = self.0.send(Sent { wish: Wish::Found, answer: None });
+    }
+
+    /// Files that the configuration names may say something else by now.
+    pub fn renew(&self) {
+        let _ = self.0.send(Sent { wish: Wish::Renew, answer: None });
     }
 
     /// Takes over soon what is ripe in the snapshot in force.

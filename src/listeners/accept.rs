@@ -30,6 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Door {
     h2c: bool,
     proxy_protocol: ProxyProtocol,
+    tls: Option<usize>,
     home: Arc<Home>,
     meters: Arc<ListenerMeters>,
     metrics: Metrics,
@@ -51,11 +52,14 @@ pub(super) struct Hall {
 impl Door {
     /// The door at `bound`, which is to be given to [`Door::run`].
     pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
+        let (draining, farewell) = (hall.drain.flag(), hall.drain.farewell());
+        let home = Home::new(bound.address, bound.tls.is_some(), draining, farewell);
         Self {
             h2c: bound.h2c,
             proxy_protocol: bound.proxy_protocol,
+            tls: bound.tls,
             meters: hall.metrics.listener(&bound.address.to_string()),
-            home: Arc::new(Home::new(bound.address, hall.drain.flag(), hall.drain.farewell())),
+            home: Arc::new(home.naming_clients(bound.names_clients)),
             metrics: hall.metrics,
             open: hall.connections.door(),
             connections: hall.connections,
@@ -135,8 +139,8 @@ impl Door {
         };
         let Some(shard) = self.shards.iter().min_by_key(|shard| shard.load()) else { return };
         let held = Box::new(Held::new(place, self.meters.connection(), shard.counter()));
-        let (home, h2c, proxy_protocol) = (self.home.clone(), self.h2c, self.proxy_protocol);
-        shard.send(Accepted { socket, who: Who { peer, home, h2c, proxy_protocol }, held });
+        let (home, h2c, proxy_protocol, tls) = (self.home.clone(), self.h2c, self.proxy_protocol, self.tls);
+        shard.send(Accepted { socket, who: Who { peer, home, h2c, proxy_protocol, tls }, held });
     }
 }
 

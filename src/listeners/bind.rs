@@ -20,6 +20,10 @@ pub struct Bound {
     pub(super) address: SocketAddr,
     pub(super) h2c: bool,
     pub(super) proxy_protocol: ProxyProtocol,
+    /// Its number, if it speaks TLS.
+    pub(super) tls: Option<usize>,
+    /// Origins are told of clients' certificates, by any listener.
+    pub(super) names_clients: bool,
 }
 
 impl Bound {
@@ -52,14 +56,15 @@ pub struct BindError {
 /// # Errors
 /// The first address that cannot be bound.
 pub fn bind(listeners: &[Listener], handed: Vec<Option<TcpListener>>) -> Result<Vec<Bound>, BindError> {
-    let one = |(listener, handed): (&Listener, Option<TcpListener>)| {
+    let names_clients = listeners.iter().any(|one| one.tls.on().is_some_and(|tls| tls.client_headers));
+    let one = |(number, (listener, handed)): (usize, (&Listener, Option<TcpListener>))| {
         let bind = || open(listener.address, only_v6(listener.address, listeners));
         let socket = handed.map_or_else(bind, Ok);
         let socket = socket.map_err(|e| BindError { address: listener.address, cause: e.into() })?;
-        let Listener { address, h2c, proxy_protocol } = *listener;
-        Ok(Bound { socket, address, h2c, proxy_protocol })
+        let Listener { address, h2c, proxy_protocol, ref tls } = *listener;
+        Ok(Bound { socket, address, h2c, proxy_protocol, tls: tls.on().map(|_| number), names_clients })
     };
-    listeners.iter().zip(handed.into_iter().chain(iter::repeat_with(|| None))).map(one).collect()
+    listeners.iter().zip(handed.into_iter().chain(iter::repeat_with(|| None))).enumerate().map(one).collect()
 }
 
 /// `[::]` takes IPv4 clients too, unless a listener of its own has that port.
@@ -84,9 +89,10 @@ fn open(address: SocketAddr, only_v6: bool) -> nix::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::units::Off;
 
     fn listener(address: &str) -> Listener {
-        Listener { address: address.parse().unwrap(), h2c: false, proxy_protocol: ProxyProtocol::Off }
+        Listener { address: address.parse().unwrap(), h2c: false, proxy_protocol: ProxyProtocol::Off, tls: Off::Off }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
-use super::connections::Held;
 use super::drain::Drain;
+use super::greeting::{Met, meet};
+use super::handshake::Turns;
 use super::pipelined;
-use super::preface::{self, Spoken};
-use super::proxy_protocol::{self, Asked, Begun, Refusal};
-use super::shard::{Accepted, Who};
-use crate::config::client::ProxyProtocol;
+use super::preface::Spoken;
+use super::shard::Accepted;
 use crate::proxy::wire::{Fault, Limits, Unheard, Wire};
+use crate::tls::Terms;
 
 /// How long a closing connection is read on, and how much of it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ const LOOK_OFTEN: Duration = Duration::from_millis(20);
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How a connection is counted that ended before a byte of a request came: a balancer's check, mostly.
-const SILENT: &str = "empty";
+pub(super) const SILENT: &str = "empty";
 
 /// The word for a connection whose frames asked for nothing, without end.
 const FLOOD: &str = "h2_flood";
@@ -56,17 +56,12 @@ pub(super) struct Desk<P> {
     pub(super) limits: Box<dyn Fn() -> Arc<Limits> + Send + Sync>,
     pub(super) unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
     pub(super) trust: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    pub(super) terms: Box<dyn Fn(usize) -> Option<Terms> + Send + Sync>,
+    pub(super) turns: Turns,
     pub(super) rejected: Box<dyn Fn(&'static str) + Send + Sync>,
     pub(super) drain: Drain,
     /// Its switch, as Pingora wants it.
     pub(super) leaving: watch::Receiver<bool>,
-}
-
-/// A connection of which it is known whose it is, and what it speaks.
-struct Met {
-    wire: Arc<Wire>,
-    spoken: Spoken,
-    connection: Box<Connection>,
 }
 
 /// Serves one connection to its end. What few connections need, or none for long, is boxed here and below: each of them
@@ -100,48 +95,6 @@ where
 #[expect(clippy::boxed_local, reason = "it is there to be given back")]
 fn unboxed<T>(boxed: Box<T>) -> T {
     *boxed
-}
-
-/// Learns whose connection it is, and what is spoken; `None`: it was turned away.
-async fn meet<P>(desk: &Desk<P>, socket: &Arc<TcpStream>, held: &mut Held, who: Who) -> Option<Met> {
-    let Who { peer, home, h2c, proxy_protocol } = who;
-    match begun(desk, socket, (peer, proxy_protocol)).await {
-        Ok(Begun::By { caller, .. }) if !may_stay(desk, held, caller.ip()) => {
-            (desk.rejected)("connections_per_client");
-            linger(socket, false).await;
-        }
-        Ok(Begun::By { caller, ahead }) => {
-            let wire = Wire::new(peer, caller, home, (desk.limits)());
-            let (spoken, ahead) =
-                if h2c { Box::pin(preface::read(socket, ahead, wire.limits())).await } else { (Spoken::Http1, ahead) };
-            let connection = Box::new(Connection::new(socket.clone(), wire.clone(), ahead));
-            return Some(Met { wire, spoken, connection });
-        }
-        Ok(Begun::Silent) => (desk.rejected)(SILENT),
-        Err(refusal) => {
-            (desk.rejected)(refusal.word());
-            linger(socket, false).await;
-        }
-    }
-    None
-}
-
-/// Who made the connection, and what was read to learn it.
-async fn begun<P>(
-    desk: &Desk<P>,
-    socket: &TcpStream,
-    (peer, wanted): (SocketAddr, ProxyProtocol),
-) -> Result<Begun, Refusal> {
-    if wanted == ProxyProtocol::Off {
-        return Ok(Begun::By { caller: peer, ahead: Vec::new() });
-    }
-    let asked = Asked { peer, trusted: (desk.trust)(peer.ip()), wanted };
-    Box::pin(proxy_protocol::read(socket, asked, *(desk.limits)())).await
-}
-
-/// A client may have so many connections; a proxy has those of all its clients.
-fn may_stay<P>(desk: &Desk<P>, held: &mut Held, caller: IpAddr) -> bool {
-    (desk.limits)().connections_per_client.is_none_or(|most| (desk.trust)(caller) || held.is_of(caller, most))
 }
 
 fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -286,7 +239,7 @@ async fn close(socket: &TcpStream, wire: &Wire) {
     linger(socket, wire.wants_body() || wire.broke_off() || wire.has_parted()).await;
 }
 
-async fn linger(socket: &TcpStream, in_the_middle: bool) {
+pub(super) async fn linger(socket: &TcpStream, in_the_middle: bool) {
     // fails when the client has left, and then there is nobody to read on for
     if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
         return;

@@ -12,7 +12,9 @@ mod connection;
 mod connections;
 mod doors;
 mod drain;
+mod greeting;
 mod handed;
+mod handshake;
 mod held_back;
 mod http2;
 mod keepalive;
@@ -22,7 +24,9 @@ mod pace;
 mod pipelined;
 mod preface;
 mod proxy_protocol;
+mod secured;
 mod shard;
+mod socket;
 
 use std::io;
 use std::sync::Arc;
@@ -194,7 +198,12 @@ mod tests {
     impl Gate {
         fn with(limits: Limits, max_connections: usize) -> Self {
             let proxy_protocol = crate::config::client::ProxyProtocol::Off;
-            let listener = Listener { address: ([127, 0, 0, 1], 0).into(), h2c: true, proxy_protocol };
+            let listener = Listener {
+                address: ([127, 0, 0, 1], 0).into(),
+                h2c: true,
+                proxy_protocol,
+                tls: crate::config::units::Off::Off,
+            };
             let bound = bind(&[listener], Vec::new()).unwrap();
             let address = bound[0].local().unwrap();
             let (connections, drain) = (Connections::new(max_connections), Drain::default());
@@ -206,6 +215,7 @@ mod tests {
                 limits: Box::new(move || Arc::new(limits)),
                 unheard: Box::new(move |unheard| seen.lock().push((unheard.fault, unheard.head.to_vec()))),
                 trust: Box::new(|_| true),
+                terms: Box::new(|_| None),
                 rejected: Box::new(move |reason| rejected.connection_rejected(reason)),
                 beside: Box::pin(async {}),
             };

@@ -7,9 +7,8 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use tokio::net::TcpStream;
-
 use super::held_back::HeldBack;
+use super::socket::Socket;
 
 /// Bytes gathered at most: a header and a small body.
 const GATHERED: usize = 4096;
@@ -75,7 +74,7 @@ impl Outbox {
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Socket,
         more: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut slices = smallvec::SmallVec::<[IoSlice<'_>; SLICES]>::new();
@@ -90,17 +89,11 @@ impl Outbox {
         if waited == self.length() {
             slices.extend(more.iter().take(SLICES.saturating_sub(slices.len())).copied());
         }
-        let left = loop {
-            ready!(socket.poll_write_ready(cx))?;
-            match socket.try_write_vectored(&slices) {
-                Ok(n) => break n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Poll::Ready(Err(e)),
-            }
-        };
+        let left = ready!(socket.poll_write(cx, &slices))?;
+        let offered = !slices.is_empty();
         drop(slices);
         self.gone(left.min(waited));
-        if left == 0 {
+        if left == 0 && offered {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
         Poll::Ready(Ok(left.saturating_sub(waited)))

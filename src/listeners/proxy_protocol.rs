@@ -99,7 +99,7 @@ async fn fill(socket: &TcpStream, read: &mut Vec<u8>, whole: bool) {
 }
 
 /// Reads on; false at the end.
-async fn piece(socket: &TcpStream, read: &mut Vec<u8>) -> bool {
+pub(super) async fn piece(socket: &TcpStream, read: &mut Vec<u8>) -> bool {
     read.reserve(PIECE);
     while socket.readable().await.is_ok() {
         match socket.try_read_buf(read) {

@@ -18,9 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connections::Held;
 use super::drain::Drain;
+use super::handshake::Turns;
 use super::keepalive::{self, Desk};
 use crate::config::client::ProxyProtocol;
 use crate::proxy::wire::{Home, Limits, Unheard};
+use crate::tls::Terms;
 
 /// Idle connections to origins a shard keeps at most, over all pools; the pools' own `keepalive` is far below.
 const IDLE_UPSTREAM: usize = 16_384;
@@ -46,6 +48,8 @@ pub struct Hooks<P> {
     pub unheard: Box<dyn Fn(&Unheard<'_>) + Send + Sync>,
     /// Whether the word of this address about the client counts, in the current snapshot.
     pub trust: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// The terms on which the listener of this number speaks TLS now.
+    pub terms: Box<dyn Fn(usize) -> Option<Terms> + Send + Sync>,
     /// Counts a connection that ended before its first request, by this word.
     pub rejected: Box<dyn Fn(&'static str) + Send + Sync>,
     /// Work beside the connections, on the shard's own thread.
@@ -74,6 +78,8 @@ pub(super) struct Who {
     pub(super) home: Arc<Home>,
     pub(super) h2c: bool,
     pub(super) proxy_protocol: ProxyProtocol,
+    /// The number of its listener, if that speaks TLS.
+    pub(super) tls: Option<usize>,
 }
 
 impl Shard {
@@ -150,7 +156,7 @@ where
         max_retries: TRIES,
         ..ServerConf::default()
     };
-    let Hooks { proxy, limits, unheard, trust, rejected, beside } = hooks;
+    let Hooks { proxy, limits, unheard, trust, terms, rejected, beside } = hooks;
     let mut proxy = HttpProxy::new(proxy, Arc::new(conf));
     let mut options = HttpServerOptions::default();
     // refused by our own hook, which logs it and answers in our words
@@ -162,7 +168,8 @@ where
     proxy.h2_options = Some(h2);
     proxy.handle_init_modules();
     let leaving = drain.watch();
-    (Desk { proxy: Arc::new(proxy), limits, unheard, trust, rejected, drain, leaving }, beside)
+    let turns = Turns::default();
+    (Desk { proxy: Arc::new(proxy), limits, unheard, trust, terms, turns, rejected, drain, leaving }, beside)
 }
 
 async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Box<Accepted>>)

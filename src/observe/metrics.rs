@@ -72,6 +72,7 @@ pub(super) struct All {
     pub(super) probes: Family<Counter>,
     pub(super) connections: Family<Level>,
     rejected: Family<Counter>,
+    expiry: Family<Gauge>,
     reloads: Family<Counter>,
     snapshots: Level,
     config_version: Level,
@@ -205,6 +206,14 @@ impl Metrics {
     pub fn configuration(&self, version: u64, drift: bool) {
         self.0.config_version.set(i64::try_from(version).unwrap_or(i64::MAX));
         self.0.config_drift.set(drift.into());
+    }
+
+    /// When certificates end, by name; of others nothing is shown any more.
+    pub fn certificates<'a>(&self, all: impl IntoIterator<Item = (&'a str, f64)>) {
+        self.0.expiry.clear();
+        for (name, ends) in all {
+            self.0.expiry.with(&[name]).set(ends);
+        }
     }
 
     /// Counts a snapshot for as long as the answer lives.
@@ -371,6 +380,11 @@ impl All {
                 "moorgate_connections_rejected_total",
                 "Client connections closed before their first request, by why.",
                 &["reason"],
+            )?,
+            expiry: book.family(
+                "moorgate_certificate_expiry_timestamp_seconds",
+                "When the certificate that clients are shown for a name expires, in seconds since 1970.",
+                &["name"],
             )?,
             reloads: book.family("moorgate_reloads_total", "Reloads by result.", &["result"])?,
             snapshots: book.single("moorgate_snapshots", "Compiled configurations that are still in use.")?,

@@ -273,6 +273,11 @@ impl<S: Series> Family<S> {
         self.0.series.lock().entry(values).or_insert_with(|| S::start(self.0.named.bounds)).clone()
     }
 
+    /// Forgets all series.
+    pub(super) fn clear(&self) {
+        self.0.series.lock().clear();
+    }
+
     /// Name and labels.
     pub(super) fn named(&self) -> &Named {
         &self.0.named

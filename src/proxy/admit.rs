@@ -26,8 +26,9 @@ use crate::traffic::crumbs;
 
 /// The first hook of a request: from here on the connection's answers are ours to give.
 pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
-    ctx.host = Host::of(session.req_header());
-    let Some(wire) = Wire::of(session) else { return };
+    let wire = Wire::of(session);
+    ctx.host = Host::of(session.req_header(), wire.as_ref().map_or("http", |wire| wire.scheme()));
+    let Some(wire) = wire else { return };
     ctx.serving = Some(wire.hook_ran());
     if let Some(target) = wire.own_target() {
         // Its own bytes go on; what Pingora parsed was spelt alike but for them, so that it cannot fail.

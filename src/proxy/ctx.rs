@@ -199,6 +199,11 @@ impl Ctx {
         self.wire.as_ref().map_or(NOWHERE, |wire| wire.listener())
     }
 
+    /// `https` if it came by TLS, else `http`.
+    pub(super) fn scheme(&self) -> &'static str {
+        self.wire.as_ref().map_or("http", |wire| wire.scheme())
+    }
+
     /// Who asks, after trusted proxies.
     pub(super) fn client(&self) -> IpAddr {
         self.caller.client

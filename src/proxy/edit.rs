@@ -10,7 +10,7 @@ use pingora_proxy::Session;
 
 use super::ctx::Ctx;
 use super::reject;
-use super::request::{SCHEME, authority, host_line, with_facts};
+use super::request::{authority, host_line, with_facts};
 use super::value::SoFar;
 use crate::health::Endpoint;
 use crate::traffic::edits::{Edits, Head};
@@ -56,7 +56,7 @@ fn places(session: &Session, head: &mut ResponseHeader, ctx: &Ctx) {
     let Some((route, _)) = ctx.target() else { return };
     let request = session.req_header();
     let own = names(session, ctx);
-    let seen = (SCHEME, authority(request));
+    let seen = (ctx.scheme(), authority(request));
     let outside = Outside::of(&request.headers, ctx.caller.trusted, seen, route.changes.rewrite.as_ref());
     for name in PLACES {
         let instead = head.headers.get(&name).and_then(|value| outside.instead(&name, value, &own));

@@ -19,10 +19,8 @@ use smallvec::SmallVec;
 use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::peer::{lacks_h2, speak_h2, took};
-use super::request::{
-    SCHEME, ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts,
-};
-use super::{Gateway, grpc, kept, reject};
+use super::request::{ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts};
+use super::{Gateway, certificate, grpc, kept, reject};
 use crate::balance;
 use crate::pool::{Ask, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
@@ -248,7 +246,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         peer: ctx.caller.connected,
         client: ctx.caller.client,
         trusted: ctx.caller.trusted,
-        scheme: SCHEME,
+        scheme: ctx.scheme(),
         host: asked.as_deref(),
         request_id: ctx.id.as_str(),
     };
@@ -259,6 +257,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     }
     let host = ctx.tried.last().and_then(|member| upstream.hosts.get(*member)?.as_ref());
     route.forwarding.towards_origin(out, &sender, host);
+    ctx.wire.iter().for_each(|wire| certificate::tell(wire, out));
     if asked.is_none() && host.is_none() {
         // HTTP/1.0 may name none, and 1.1 may not do without.
         out.insert_header(header::HOST, own_name(ctx))?;

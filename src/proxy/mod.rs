@@ -7,6 +7,7 @@
 mod admit;
 mod again;
 mod answer;
+mod certificate;
 pub mod ctx;
 mod dial;
 mod edit;

@@ -78,10 +78,11 @@ pub(super) fn switches_protocol(status: StatusCode) -> bool {
     status == StatusCode::SWITCHING_PROTOCOLS
 }
 
-/// Our answer for `class`, ready for the wire of an HTTP/1 connection that Pingora gave up on before a request began.
-pub fn canned(class: Class, request_id: &str) -> Bytes {
+/// Our answer to `fault`, ready for the wire of an HTTP/1 connection that Pingora gave up on before a request began.
+pub fn canned(fault: Fault, request_id: &str) -> Bytes {
+    let class = fault.class();
     let Facts { status, token } = facts(class);
-    let body = text(class, status, request_id);
+    let body = text(class, status, request_id) + fault.advice();
     let reason = status.canonical_reason().unwrap_or("Error");
     Bytes::from(format!(
         "HTTP/1.1 {} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_canned_answer_is_whole_and_names_nobody() {
-        let bytes = canned(Class::BadRequest, "abc");
+        let bytes = canned(Fault::BadRequest, "abc");
         let text = std::str::from_utf8(&bytes).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"));

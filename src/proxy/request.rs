@@ -20,10 +20,10 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// That of this request; empty when it names none.
-    pub(super) fn of(request: &RequestHeader) -> Self {
+    /// That of this request, which came by `scheme`; empty when it names none.
+    pub(super) fn of(request: &RequestHeader, scheme: &str) -> Self {
         let authority = authority(request);
-        let (name, with_port) = (host::normalise(authority), host::with_port(authority, SCHEME));
+        let (name, with_port) = (host::normalise(authority), host::with_port(authority, scheme));
         let with_port = (with_port != name).then(|| with_port.into());
         Self { name: name.into(), with_port }
     }
@@ -35,7 +35,7 @@ pub(super) fn with_facts<T>(request: &RequestHeader, ctx: &Ctx, look: impl FnOnc
     let target = target(request, Target::as_received);
     look(&Facts {
         method: request.method.as_str(),
-        scheme: SCHEME,
+        scheme: ctx.scheme(),
         host: name,
         host_port: with_port.as_ref().unwrap_or(name),
         target: &target,
@@ -44,9 +44,6 @@ pub(super) fn with_facts<T>(request: &RequestHeader, ctx: &Ctx, look: impl FnOnc
         peer: ctx.peer(),
     })
 }
-
-/// Listeners speak without TLS.
-pub(super) const SCHEME: &str = "http";
 
 /// Host and port as asked for: `:authority` or an absolute-form target before Host; empty without any.
 pub(super) fn authority(request: &RequestHeader) -> &str {

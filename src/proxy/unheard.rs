@@ -23,7 +23,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
     let headers = HeaderMap::new();
     let facts = Facts {
         method,
-        scheme: "http",
+        scheme: unheard.wire.scheme(),
         host: "",
         host_port: "",
         target,

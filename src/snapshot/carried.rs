@@ -14,6 +14,7 @@ use super::{Past, Snapshot, Upstream, found, settle};
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, sample};
 use crate::pool::{self, Parked};
+use crate::tls;
 use crate::traffic::buckets;
 
 /// Keys of samples that are told at most, of all pools together.
@@ -36,6 +37,9 @@ pub struct Carried {
     /// What limits of routes counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) limits: Option<buckets::Carried>,
+    /// What sessions of clients go on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tls: Option<tls::Carried>,
 }
 
 /// A pool that is gone.
@@ -149,6 +153,7 @@ impl Snapshot {
             before: self.before.as_ref().map(Before::export),
             gone: self.gone.iter().filter_map(|parked| GoneCarried::of(parked, &self.config, now)).collect(),
             limits: Some(self.buckets.tell(LIMITED, now)),
+            tls: self.tls.export(),
         }
     }
 

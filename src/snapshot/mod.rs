@@ -9,6 +9,7 @@ mod action;
 pub mod blame;
 mod carried;
 mod changes;
+mod files;
 mod found;
 pub mod guard;
 mod limited;
@@ -30,6 +31,7 @@ use crate::observe::access_log::Format;
 use crate::observe::{Metrics, RouteMeters, SnapshotAlive};
 use crate::pool::{Member, Parked, Pool, Trial};
 use crate::routing::{self, Table};
+use crate::tls::Tls;
 use crate::traffic::{Buckets, Callers, Limits};
 
 pub use action::{Action, Respond};
@@ -45,6 +47,7 @@ pub use split::{Leg, Split};
 pub use store::Store;
 pub use upstream::{PoolTail, Upstream};
 
+use files::both;
 use past::Past;
 use settle::Before;
 
@@ -57,6 +60,7 @@ pub struct Snapshot {
     client_limits: Arc<ClientLimits>,
     request_limits: Limits,
     callers: Callers,
+    tls: Tls,
     table: Table,
     routes: Vec<Route>,
     pools: Vec<Upstream>,
@@ -92,8 +96,9 @@ impl Snapshot {
     }
 
     fn assemble(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
-        let Parts { table, routes, pools, buckets } = Parts::compile(config, past, metrics, now)?;
         let previous = past.snapshot();
+        let parts = Parts::compile(config, past, metrics, now);
+        let (tls, Parts { table, routes, pools, buckets }) = both(past.tls(config), parts)?;
         let replaced = pools.iter().map(|upstream| &upstream.pool).filter(|pool| pool.is_replaced());
         let replaced = replaced.map(|pool| &**pool.name()).collect();
         let before = previous.and_then(|previous| Before::of(previous, replaced));
@@ -105,6 +110,7 @@ impl Snapshot {
             client_limits: Arc::new(ClientLimits::compile(&config.client_limits)),
             request_limits: Limits::compile(&config.client_limits),
             callers: Callers::compile(&config.trusted_proxies, &config.client_address),
+            tls,
             table,
             routes,
             pools,
@@ -189,22 +195,6 @@ impl Snapshot {
         }
     }
 
-    /// What is to be said of it though it serves, by path.
-    pub fn warnings(&self) -> impl Iterator<Item = Complaint> {
-        let trusts =
-            self.pools.iter().filter_map(|upstream| Some((&upstream.pool, upstream.pool.settings().tls.as_ref()?)));
-        trusts.filter_map(|(pool, trust)| Some(under(pool.name(), trust.warning()?)))
-    }
-
-    /// What it has otherwise than `old` for what files hold that the configuration names: paths of the sections.
-    pub fn read_anew(&self, old: &Self) -> Vec<String> {
-        let trust = |upstream: &Upstream| upstream.pool.settings().tls.as_ref().map(|trust| trust.identity());
-        let changed = |upstream: &&Upstream| {
-            old.named(upstream.pool.name()).is_some_and(|before| trust(before) != trust(upstream))
-        };
-        self.pools.iter().filter(changed).map(|upstream| format!("pools.{}.tls", upstream.pool.name())).collect()
-    }
-
     /// The configuration it was compiled from.
     pub fn config(&self) -> &Config {
         &self.config
@@ -238,6 +228,11 @@ impl Snapshot {
     /// Whose word about the client counts.
     pub fn callers(&self) -> &Callers {
         &self.callers
+    }
+
+    /// What clients that come by TLS are shown, and asked.
+    pub fn tls(&self) -> &Tls {
+        &self.tls
     }
 
     /// The route a request belongs to, by number.

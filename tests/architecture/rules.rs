@@ -8,7 +8,7 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ("cli", None),
     ("admin", Some(&["lifecycle", "snapshot", "pool", "observe", "config", "health", "balance", "template"])),
     ("lifecycle", Some(&["listeners", "snapshot", "pool", "observe", "config", "health", "age"])),
-    ("listeners", Some(&["proxy", "snapshot", "observe", "config", "traffic"])),
+    ("listeners", Some(&["proxy", "snapshot", "observe", "config", "traffic", "tls"])),
     (
         "proxy",
         Some(&["snapshot", "pool", "routing", "template", "traffic", "resilience", "observe", "balance", "health"]),
@@ -20,6 +20,7 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
             "routing",
             "resilience",
             "traffic",
+            "tls",
             "config",
             "template",
             "balance",
@@ -38,6 +39,7 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ("observe", Some(&["template", "config", "age"])),
     ("template", Some(&["config"])),
     ("trust", Some(&["config"])),
+    ("tls", Some(&["config"])),
     ("config", Some(&[])),
     ("age", Some(&[])),
 ];
@@ -47,7 +49,8 @@ const FILES_THAT_KNOW_PINGORA: [&str; 2] = ["src/health/probe.rs", "src/resilien
 const KNOW_ITS_HEADERS: [&str; 4] = ["config", "template", "routing", "traffic"];
 
 /// Who reads the clock that may be set: whoever writes times down for people, and whoever compares those of files.
-const READ_THE_WALL_CLOCK: [&str; 8] = [
+const READ_THE_WALL_CLOCK: [&str; 10] = [
+    "src/admin/certificates.rs",
     "src/cli/run.rs",
     "src/config/file.rs",
     "src/lifecycle/reload.rs",
@@ -56,6 +59,7 @@ const READ_THE_WALL_CLOCK: [&str; 8] = [
     "src/observe/log.rs",
     "src/proxy/record.rs",
     "src/proxy/unheard.rs",
+    "src/tls/mod.rs",
 ];
 
 const LINES_A_FILE: usize = 400;

@@ -84,6 +84,8 @@ fn every_block_of_the_documents_is_taken() {
     let authority = Authority::new("example");
     fs::write(folder.path().join("origins-ca.pem"), authority.pem()).unwrap();
     authority.issue("client.example").write(folder.path(), "client", "client-key");
+    authority.issue("www.example.com").write(folder.path(), "fullchain", "privkey");
+    std::fs::copy(folder.path().join("origins-ca.pem"), folder.path().join("clients-ca.pem")).unwrap();
     let mut count = 0;
     for path in documents() {
         for (line, block) in blocks(&fs::read_to_string(&path).unwrap()) {

@@ -85,6 +85,8 @@ mod syntax_of_requests;
 mod ten_thousand_origins;
 mod texts;
 mod threads_together;
+mod tls;
+mod tls_sessions;
 mod tries;
 mod tries_by_method;
 mod upgrade_faults;

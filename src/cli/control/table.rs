@@ -40,6 +40,11 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
     if status["probes_stretched"] == true {
         out.push_str("more probes are due than may run: intervals are longer than configured\n");
     }
+    for one in status["certificates"].as_array().into_iter().flatten() {
+        if let Some(warning) = one["warning"].as_str() {
+            let _ = writeln!(out, "{warning}");
+        }
+    }
     if config["confirm"].is_object() {
         let _ = writeln!(out, "{}", confirm(&config["confirm"]));
     }

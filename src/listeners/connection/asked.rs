@@ -43,7 +43,7 @@ impl Shutdown for Connection {
 
 impl UniqueID for Connection {
     fn id(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.socket.tcp().as_raw_fd()
     }
 }
 

@@ -7,6 +7,7 @@
 //! nothing but the client's leaving. The socket itself belongs to the loop in `keepalive`, which closes it.
 
 mod asked;
+mod followed;
 mod sending;
 
 use std::io::{self, IoSlice};
@@ -16,16 +17,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BufMut;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use self::asked::Digests;
+use self::followed::Followed;
 use super::alarm::Alarm;
 use super::http2::{Http2, Refusal};
 use super::outbox::{Outbox, first};
 use super::pace::BodyPace;
+use super::socket::Socket;
 use crate::proxy::reject::canned_headers;
 use crate::proxy::wire::{Fault, Frames, GOING_AWAY, Wire};
 use crate::traffic::respell::may_be_odd;
@@ -35,7 +36,7 @@ pub(super) const BRIEF: Duration = Duration::from_millis(500);
 
 /// A client's socket as Pingora sees it.
 pub(crate) struct Connection {
-    socket: Arc<TcpStream>,
+    socket: Socket,
     wire: Arc<Wire>,
     /// None while it idles.
     digests: Option<Digests>,
@@ -50,8 +51,7 @@ pub(crate) struct Connection {
     writing: Alarm,
     body: BodyPace,
     answered: bool,
-    frames: Option<Box<Frames>>,
-    http2: Option<Box<Http2>>,
+    followed: Followed,
 }
 
 impl std::fmt::Debug for Connection {
@@ -60,10 +60,19 @@ impl std::fmt::Debug for Connection {
     }
 }
 
+impl Drop for Connection {
+    /// An answer that was cut short must not look as if it ended.
+    fn drop(&mut self) {
+        if self.outbox.is_empty() && !self.wire.ends_in_reset() {
+            self.socket.say_goodbye();
+        }
+    }
+}
+
 impl Connection {
     /// `socket`, of which `ahead` has been read already.
-    pub(crate) fn new(socket: Arc<TcpStream>, wire: Arc<Wire>, ahead: Vec<u8>) -> Self {
-        let digests = Some(Digests::new(&socket, &wire));
+    pub(super) fn new(socket: Socket, wire: Arc<Wire>, ahead: Vec<u8>) -> Self {
+        let digests = Some(Digests::new(socket.tcp(), &wire));
         Self {
             socket,
             wire,
@@ -76,28 +85,27 @@ impl Connection {
             writing: Alarm::default(),
             body: BodyPace::default(),
             answered: false,
-            frames: None,
-            http2: None,
+            followed: Followed::default(),
         }
     }
 
     /// HTTP/2 is spoken from the first byte on.
     pub(crate) fn speak_h2(&mut self) {
         self.wire.speak_h2();
-        self.http2 = Some(Box::new(Http2::new()));
+        self.followed = Followed::http2_from_the_start();
     }
 
     /// Whether bytes wait here that Pingora has not taken yet.
     pub(crate) fn holds_bytes(&self) -> bool {
-        !self.ahead.is_empty()
+        !self.ahead.is_empty() || self.socket.holds_bytes()
     }
 
     /// Ready once there is something to read, or the end; false when none came for `idle`. One that idles on gives
     /// back all memory it needs not hold.
     pub(crate) fn poll_wake(&mut self, cx: &mut Context<'_>, since: Instant, idle: Duration) -> Poll<bool> {
-        if let Poll::Ready(readable) = self.socket.poll_read_ready(cx) {
+        if let Poll::Ready(readable) = self.socket.tcp().poll_read_ready(cx) {
             self.reading.clear();
-            self.digests.get_or_insert_with(|| Digests::new(&self.socket, &self.wire));
+            self.digests.get_or_insert_with(|| Digests::new(self.socket.tcp(), &self.wire));
             return Poll::Ready(readable.is_ok());
         }
         if self.digests.is_some() && idle > BRIEF {
@@ -122,19 +130,7 @@ impl Connection {
             buf.put_slice(self.ahead.drain(..n).as_slice());
             return Poll::Ready(Ok(n));
         }
-        loop {
-            ready!(self.socket.poll_read_ready(cx))?;
-            match self.socket.try_read_buf(&mut (&mut *buf).limit(space)) {
-                Ok(n) => {
-                    if n < space {
-                        drained(&self.socket);
-                    }
-                    return Poll::Ready(Ok(n));
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Poll::Ready(Err(e)),
-            }
-        }
+        self.socket.poll_read(cx, buf, space)
     }
 
     /// Reads what Pingora gets to see. A head that may be odd is kept back until it is whole, and respelt.
@@ -204,7 +200,7 @@ impl Connection {
     fn has_enough(&mut self, cx: &mut Context<'_>) {
         self.wire.set_fault(Fault::Flood);
         self.wire.reset_on_close();
-        if let Some(goaway) = self.http2.as_ref().and_then(|http2| http2.goaway()) {
+        if let Some(goaway) = self.followed.http2().and_then(Http2::goaway) {
             self.outbox.take(&[IoSlice::new(&goaway)], goaway.len());
             // what does not leave at once has a client that reads nothing
             let _ = self.poll_send(cx, &[]);
@@ -216,7 +212,7 @@ impl Connection {
         if !self.wire.hears_farewell(cx) {
             return false;
         }
-        if !self.wire.has_parted() && self.frames.as_ref().is_some_and(|frames| frames.may_follow()) {
+        if !self.wire.has_parted() && self.followed.frames().is_some_and(Frames::may_follow) {
             self.outbox.take(&[IoSlice::new(&GOING_AWAY)], GOING_AWAY.len());
             self.wire.part();
             // what does not leave at once has a client that reads nothing
@@ -246,23 +242,16 @@ impl Connection {
 
     /// `taken` bytes of `parts` go to the client.
     fn follow(&mut self, parts: &[IoSlice<'_>], taken: usize) {
-        if let Some(farewell) = self.http2.as_mut().and_then(|http2| http2.go(parts, taken)) {
+        if let Some(farewell) = self.followed.http2_mut().and_then(|http2| http2.go(parts, taken)) {
             farewell.note(&self.wire);
         }
         if !self.wire.is_websocket() {
             return;
         }
-        let frames = self.frames.get_or_insert_default();
-        for part in first(parts, taken) {
-            frames.take(&part);
+        if let Some(frames) = self.followed.frames_mut() {
+            first(parts, taken).iter().for_each(|part| frames.take(part));
         }
     }
-}
-
-/// A read that did not fill its space emptied the socket: waits for the next edge without asking the kernel again, or
-/// the parked connection would wake for nothing. The result only says what was told.
-fn drained(socket: &TcpStream) {
-    let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }
 
 impl AsyncRead for Connection {
@@ -300,7 +289,7 @@ impl AsyncRead for Connection {
             }
         };
         this.reading.clear();
-        if let Some(http2) = &mut this.http2
+        if let Some(http2) = this.followed.http2_mut()
             && !http2.came(buf.filled().get(before..).unwrap_or_default())
         {
             this.has_enough(cx);
@@ -340,7 +329,7 @@ impl AsyncWrite for Connection {
             // behind a Close nothing may follow; an origin that goes on is cut
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        match this.http2.as_ref().and_then(|http2| http2.refusal(parts)) {
+        match this.followed.http2().and_then(|http2| http2.refusal(parts)) {
             Some(refusal) => this.poll_refuse(cx, parts, &refusal),
             None => this.poll_parts(cx, parts),
         }
@@ -362,8 +351,9 @@ impl AsyncWrite for Connection {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.answer_once();
         ready!(self.poll_empty(cx))?;
+        self.socket.say_goodbye();
         // the peer may be gone already, which is no failure of a shutdown
-        let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
+        let _ = nix::sys::socket::shutdown(self.socket.tcp().as_raw_fd(), nix::sys::socket::Shutdown::Write);
         Poll::Ready(Ok(()))
     }
 }

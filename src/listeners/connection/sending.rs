@@ -36,14 +36,14 @@ impl Connection {
 
     /// Writes until nothing waits.
     pub(super) fn poll_empty(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.outbox.is_empty() {
+        while !self.outbox.is_empty() || self.socket.holds_back() {
             ready!(self.poll_send(cx, &[]))?;
         }
         Poll::Ready(Ok(()))
     }
 
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, more: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let sent = self.outbox.poll_send(cx, &self.socket, more);
+        let sent = self.outbox.poll_send(cx, &mut self.socket, more);
         match sent {
             Poll::Ready(Ok(taken)) => {
                 self.writing.clear();

@@ -11,6 +11,8 @@ pub type Limits = ClientLimits;
 pub enum Fault {
     /// Not HTTP, or HTTP nobody may send.
     BadRequest,
+    /// HTTP without TLS, on a listener that speaks TLS.
+    PlainHttp,
     /// The header was not complete in time.
     HeaderTimeout,
     /// The header has too many bytes or lines.
@@ -31,11 +33,19 @@ impl Fault {
     /// The word it goes by in logs, metrics and answers.
     pub fn class(self) -> Class {
         match self {
-            Self::BadRequest => Class::BadRequest,
+            Self::BadRequest | Self::PlainHttp => Class::BadRequest,
             Self::HeaderTimeout | Self::BodyTimeout => Class::ClientTimeout,
             Self::HeaderTooLarge => Class::HeaderTooLarge,
             Self::UriTooLong => Class::UriTooLong,
             Self::Gone | Self::SendTimeout | Self::Flood => Class::ClientGone,
+        }
+    }
+
+    /// What the client is told beside that word, if it helps.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::PlainHttp => "plain HTTP was sent to a port that speaks TLS, ask by https\n",
+            _ => "",
         }
     }
 }

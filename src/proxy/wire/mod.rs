@@ -7,6 +7,7 @@
 //! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
 
 mod body;
+mod client;
 mod farewell;
 mod frames;
 mod held;
@@ -36,7 +37,6 @@ pub use self::limits::{Fault, Limits};
 pub use self::serving::Serving;
 use self::turn::Turn;
 use super::reject;
-use super::request::SCHEME;
 use crate::observe::RequestId;
 use crate::traffic::respell::respell;
 
@@ -84,8 +84,7 @@ pub struct Unheard<'a> {
 impl Unheard<'_> {
     /// Our answer on HTTP/1, unless nobody waits for one.
     pub fn answer(&self) -> Option<Bytes> {
-        (self.fault != Fault::Gone && !self.wire.is_h2())
-            .then(|| reject::canned(self.fault.class(), self.request_id.as_str()))
+        (self.fault != Fault::Gone && !self.wire.is_h2()).then(|| reject::canned(self.fault, self.request_id.as_str()))
     }
 }
 
@@ -273,7 +272,7 @@ impl Wire {
         turn.keep_back();
         let end = turn::header_end(head)?;
         let (head, behind) = head.split_at(end);
-        let respelt = respell(head, SCHEME);
+        let respelt = respell(head, self.scheme());
         if let Some(target) = respelt.as_ref().and_then(|respelt| respelt.target.clone()) {
             turn.respelt(target);
         }
@@ -414,7 +413,7 @@ pub(crate) mod tests {
     const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1234);
 
     fn wire() -> Arc<Wire> {
-        let home = Home::new(([127, 0, 0, 1], 80).into(), Arc::new(AtomicBool::new(false)), Farewell::default());
+        let home = Home::new(([127, 0, 0, 1], 80).into(), false, Arc::new(AtomicBool::new(false)), Farewell::default());
         Wire::new(PEER, PEER, Arc::new(home), limits())
     }
 
@@ -479,7 +478,7 @@ pub(crate) mod tests {
     #[test]
     fn the_last_allowed_request_and_a_drain_close() {
         let draining = Arc::new(AtomicBool::new(false));
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone(), Farewell::default()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default()));
         let wire = Wire::new(PEER, PEER, home, limits());
         let first = wire.hook_ran();
         assert!(!wire.must_close());
@@ -488,7 +487,7 @@ pub(crate) mod tests {
         assert_eq!(wire.serving(), 3);
         drop((first, rest));
         assert_eq!(wire.serving(), 0);
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), draining.clone(), Farewell::default()));
+        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default()));
         let wire = Wire::new(PEER, PEER, home, limits());
         assert!(!wire.must_close());
         draining.store(true, Relaxed);

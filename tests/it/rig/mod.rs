@@ -17,6 +17,8 @@ mod generations;
 pub(crate) mod grpc;
 mod h2c;
 mod haproxy;
+#[path = "../../certificates/mod.rs"]
+pub(crate) mod issued;
 mod load;
 mod map;
 mod metrics;
@@ -34,6 +36,7 @@ mod script;
 mod secured;
 mod stream;
 mod strict;
+mod tls;
 mod traffic;
 mod way;
 
@@ -62,6 +65,7 @@ pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step}
 pub(crate) use secured::{Greeting, Terms, secured};
 pub(crate) use stream::{Framed, download, upload};
 pub(crate) use strict::{Strict, Words, strict};
+pub(crate) use tls::{Hello, hello};
 pub(crate) use traffic::{takes_traffic, traffic};
 pub(crate) use way::{Way, activated, may_be_first};
 

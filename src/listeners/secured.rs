@@ -1,0 +1,193 @@
+//! What does TLS make of a socket?
+//!
+//! [`Secured`] reads and writes without waiting: `WouldBlock` means that the socket cannot go on just now. A record is
+//! read with one call of the kernel where it can be, and small parts of an answer leave as one record. Always: bytes that
+//! were taken are either in the kernel or held back here as they are, since the library must be offered the same again.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::sync::Arc;
+
+use openssl::error::ErrorStack;
+use openssl::ssl::{Error, ErrorCode, Ssl, SslContext, SslRef, SslStream};
+use tokio::net::TcpStream;
+
+use super::socket::drained;
+
+/// Bytes of one record at most.
+pub(super) const MOST: usize = 16 << 10;
+
+/// The header of a record, which the library asks for first.
+const HEADER: usize = 5;
+
+/// What is read from the socket where the library asks for a header: mostly the whole record of a request.
+const PIECE: usize = 2048;
+
+/// A socket that speaks TLS.
+pub(super) struct Secured {
+    stream: SslStream<Below>,
+    /// Taken, and not yet in the kernel.
+    sending: Vec<u8>,
+    /// The handshake is done, and nothing went wrong since.
+    is_sound: bool,
+}
+
+/// The socket as the library sees it.
+struct Below {
+    socket: Arc<TcpStream>,
+    /// Read already.
+    ahead: Vec<u8>,
+}
+
+impl Secured {
+    /// On these terms, a server on `socket`, of which `ahead` was read already.
+    pub(super) fn new(socket: Arc<TcpStream>, ahead: Vec<u8>, terms: &SslContext) -> Result<Self, ErrorStack> {
+        let mut ssl = Ssl::new(terms)?;
+        ssl.set_accept_state();
+        let stream = SslStream::new(ssl, Below { socket, ahead })?;
+        Ok(Self { stream, sending: Vec::new(), is_sound: false })
+    }
+
+    pub(super) fn tcp(&self) -> &Arc<TcpStream> {
+        &self.stream.get_ref().socket
+    }
+
+    /// What was agreed on.
+    pub(super) fn ssl(&self) -> &SslRef {
+        self.stream.ssl()
+    }
+
+    /// Goes on with the handshake: done, or an error; `WouldBlock` asks for more of the client.
+    pub(super) fn shake_hands(&mut self) -> io::Result<()> {
+        self.stream.do_handshake().map_err(into_io)?;
+        self.is_sound = true;
+        Ok(())
+    }
+
+    pub(super) fn holds_bytes(&self) -> bool {
+        self.stream.ssl().pending() > 0 || !self.stream.get_ref().ahead.is_empty()
+    }
+
+    pub(super) fn holds_back(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    /// Reads into `buf`; 0 is the end.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.stream.ssl_read(buf) {
+            Ok(count) => Ok(count),
+            Err(error) if is_end(&error) => Ok(0),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Writes what was held back, then one record of `slices`: how many bytes of them were taken.
+    pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        while !self.sending.is_empty() {
+            let written = self.stream.ssl_write(&self.sending).map_err(|error| self.failed(error))?;
+            self.sending.drain(..written);
+        }
+        self.sending = Vec::new();
+        let mut parts = slices.iter().filter(|part| !part.is_empty());
+        let (first, second) = (parts.next(), parts.next());
+        match (first, second) {
+            (None, _) => Ok(0),
+            (Some(one), None) => self.write_record(one.get(..MOST).unwrap_or(one)),
+            (Some(first), Some(_)) if first.len() >= MOST => self.write_record(first.get(..MOST).unwrap_or(first)),
+            (Some(_), Some(_)) => self.write_record(&gathered(slices)),
+        }
+    }
+
+    fn write_record(&mut self, record: &[u8]) -> io::Result<usize> {
+        match self.stream.ssl_write(record) {
+            Ok(written) => Ok(written),
+            Err(error) => match self.failed(error) {
+                error if error.kind() == ErrorKind::WouldBlock => {
+                    self.sending = record.to_vec();
+                    Ok(record.len())
+                }
+                error => Err(error),
+            },
+        }
+    }
+
+    fn failed(&mut self, error: Error) -> io::Error {
+        let error = into_io(error);
+        self.is_sound = self.is_sound && error.kind() == ErrorKind::WouldBlock;
+        error
+    }
+
+    /// Tells the client that nothing follows, unless something should have.
+    pub(super) fn say_goodbye(&mut self) {
+        if std::mem::take(&mut self.is_sound) && self.sending.is_empty() {
+            // it may have left already, or take nothing any more
+            let _ = self.stream.shutdown();
+        }
+    }
+}
+
+/// The start of `slices`, as one record.
+fn gathered(slices: &[IoSlice<'_>]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(slices.iter().map(|part| part.len()).sum::<usize>().min(MOST));
+    for part in slices {
+        let space = MOST - record.len();
+        record.extend_from_slice(part.get(..space).unwrap_or(part));
+    }
+    record
+}
+
+/// The client said that nothing follows, or closed without a word; what that means to a request, HTTP knows.
+fn is_end(error: &Error) -> bool {
+    match error.code() {
+        ErrorCode::ZERO_RETURN => true,
+        ErrorCode::SYSCALL => error.io_error().is_none(),
+        _ => false,
+    }
+}
+
+fn into_io(error: Error) -> io::Error {
+    match error.code() {
+        ErrorCode::WANT_READ | ErrorCode::WANT_WRITE => ErrorKind::WouldBlock.into(),
+        _ => error.into_io_error().unwrap_or_else(|error| io::Error::new(ErrorKind::InvalidData, error)),
+    }
+}
+
+impl Read for Below {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.ahead.is_empty() && buf.len() > HEADER {
+            let count = self.socket.try_read(buf).map_err(no_retry)?;
+            if count < buf.len() {
+                drained(&self.socket);
+            }
+            return Ok(count);
+        }
+        if self.ahead.is_empty() {
+            let mut piece = [0; PIECE];
+            let count = self.socket.try_read(&mut piece).map_err(no_retry)?;
+            if count < PIECE {
+                drained(&self.socket);
+            }
+            self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default());
+        }
+        let count = self.ahead.len().min(buf.len());
+        buf.iter_mut().zip(self.ahead.drain(..count)).for_each(|(to, from)| *to = from);
+        if self.ahead.is_empty() {
+            self.ahead = Vec::new();
+        }
+        Ok(count)
+    }
+}
+
+impl Write for Below {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.try_write(buf).map_err(no_retry)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket that is not connected any more would be asked again for ever.
+fn no_retry(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::NotConnected { ErrorKind::ConnectionReset.into() } else { error }
+}
