@@ -38,7 +38,7 @@ const CONNECTS: &[u64] =
 
 /// All metrics of one process. Cloning is cheap and gives the same metrics.
 #[derive(Clone)]
-pub struct Metrics(Arc<All>);
+pub struct Metrics(pub(super) Arc<All>);
 
 /// The families and the meters that are alive.
 pub(super) struct All {
@@ -72,11 +72,11 @@ pub(super) struct All {
     pub(super) probes: Family<Counter>,
     pub(super) connections: Family<Level>,
     rejected: Family<Counter>,
-    expiry: Family<Gauge>,
+    pub(super) expiry: Family<Gauge>,
     reloads: Family<Counter>,
     snapshots: Level,
-    config_version: Level,
-    config_drift: Level,
+    pub(super) config_version: Level,
+    pub(super) config_drift: Level,
     access_log_dropped: Counter,
     pub(super) by_route: Interned<[Box<str>; 2], RouteMeters>,
     pub(super) times_by_route: Interned<Box<str>, RouteTimes>,
@@ -200,20 +200,6 @@ impl Metrics {
     /// `reverted`.
     pub fn reloaded(&self, result: &'static str) {
         self.0.reloads.with(&[result]).increment();
-    }
-
-    /// The configuration in force, and whether the file says something else by now.
-    pub fn configuration(&self, version: u64, drift: bool) {
-        self.0.config_version.set(i64::try_from(version).unwrap_or(i64::MAX));
-        self.0.config_drift.set(drift.into());
-    }
-
-    /// When certificates end, by name; of others nothing is shown any more.
-    pub fn certificates<'a>(&self, all: impl IntoIterator<Item = (&'a str, f64)>) {
-        self.0.expiry.clear();
-        for (name, ends) in all {
-            self.0.expiry.with(&[name]).set(ends);
-        }
     }
 
     /// Counts a snapshot for as long as the answer lives.

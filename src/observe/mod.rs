@@ -6,6 +6,7 @@
 pub mod access_log;
 mod alive;
 mod carried;
+mod in_force;
 mod interned;
 pub mod log;
 mod meters;
