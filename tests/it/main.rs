@@ -93,4 +93,5 @@ mod upgrade_faults;
 mod upgrades;
 mod upgrades_under_load;
 mod websockets;
+mod who_is_calling;
 mod whose_turn;
