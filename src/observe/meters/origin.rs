@@ -19,6 +19,7 @@ const OUTCOMES: &[&str] = &[
     "stale",
     "reset",
     "response_timeout",
+    "deadline",
     "closed_early",
     "invalid_response",
     "client_gone",
