@@ -58,7 +58,7 @@ fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 pub enum Scheme {
     /// Without TLS.
     Http,
-    /// With TLS. No listener speaks it yet, so that nothing comes in by it.
+    /// With TLS.
     Https,
 }
 

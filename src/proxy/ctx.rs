@@ -63,6 +63,8 @@ pub struct Ctx {
     pub(super) deadline: Option<Instant>,
     /// The body was read whole before an origin was asked.
     pub(super) read_ahead: bool,
+    /// For how long the connection would have been kept, before an interim answer went out.
+    pub(super) alive: Option<u64>,
     /// What the answer goes through.
     pub(super) encoder: Option<Box<Encoder>>,
     pub(super) limits: limit::Held,
@@ -171,6 +173,7 @@ impl Ctx {
             body: Body::Sent,
             deadline: None,
             read_ahead: false,
+            alive: None,
             encoder: None,
             limits: limit::Held::default(),
             mirror: Mirroring::No,
@@ -187,6 +190,11 @@ impl Ctx {
         let snapshot = self.snapshot.as_deref()?;
         let route = snapshot.route(self.route?)?;
         Some((route, snapshot.upstream(self.pool?)?))
+    }
+
+    /// Does a body go to an origin, with every try? One that was read ahead does.
+    pub(super) fn has_body(&self) -> bool {
+        self.body != Body::Sent || self.read_ahead
     }
 
     /// The other end of the socket.

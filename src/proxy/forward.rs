@@ -61,7 +61,7 @@ impl Gateway {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
         }
         if ctx.attempts.is_empty() {
-            if ctx.body == Body::Sent && !ctx.streams {
+            if !ctx.has_body() && !ctx.streams {
                 // A header alone: a socket takes it at once, and the watchdog's silence holds for it too.
                 peer.options.write_timeout = None;
             }
@@ -324,11 +324,16 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
     // Ours, whatever the origin's was (RFC 9110, section 2.5).
     head.set_version(Version::HTTP_11);
     if !reject::is_final(head.status) {
+        // Pingora gives a connection up that is answered before its body came, with an interim answer too.
+        ctx.alive = ctx.alive.or_else(|| session.as_downstream().get_keepalive());
         return;
     }
+    if let Some(alive) = ctx.alive {
+        session.set_keepalive(Some(alive));
+    }
+    super::hold::begin(session, head, ctx);
     super::edit::towards_client(session, head, ctx, clock);
     super::encode::begin(session, head, ctx);
-    super::hold::begin(session, head, ctx);
     if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {
         // 1.0 knows no chunks: such an answer ends with its connection.
         session.set_keepalive(None);

@@ -15,7 +15,7 @@ use pingora_proxy::Session;
 use super::ctx::{Body, Ctx};
 use super::request::with_facts;
 use super::value::SoFar;
-use super::{Gateway, Held, reject};
+use super::{Gateway, Held, limit, reject};
 use crate::resilience::Class;
 use crate::snapshot::Action;
 
@@ -76,7 +76,9 @@ impl Gateway {
 }
 
 async fn send(session: &mut Session, ctx: &mut Ctx, own: Own) -> Result<()> {
-    read_away(session, ctx).await?;
+    if let Err(class) = read_away(session, ctx).await? {
+        return reject::refuse(session, ctx, class).await;
+    }
     if !session.is_http2() && ctx.wire.as_ref().is_some_and(|wire| wire.must_close()) {
         session.set_keepalive(None);
     }
@@ -102,21 +104,24 @@ async fn send(session: &mut Session, ctx: &mut Ctx, own: Own) -> Result<()> {
 }
 
 /// Reads a body that nobody wants, before the answer: Pingora closes a connection that still owes one. A stream of HTTP/2
-/// owes nothing to those beside it.
-async fn read_away(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+/// owes nothing to those beside it. One that is longer than its route allows is refused.
+async fn read_away(session: &mut Session, ctx: &mut Ctx) -> Result<Result<(), Class>> {
     let length = session.req_header().headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if session.is_http2() || ctx.body != Body::Owed || length.is_some_and(|length| length > READ_AWAY) {
-        return Ok(());
+        return Ok(Ok(()));
     }
     let mut read = 0;
     while let Some(piece) = session.downstream_session.read_request_body().await? {
         read += piece.len();
+        if let Err(class) = limit::within_body(session, Some(&piece), ctx) {
+            return Ok(Err(class));
+        }
         if read > READ_AWAY {
-            return Ok(());
+            return Ok(Ok(()));
         }
     }
     ctx.body = Body::Sent;
     ctx.wire.iter().for_each(|wire| wire.body_ended());
-    Ok(())
+    Ok(Ok(()))
 }

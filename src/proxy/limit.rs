@@ -118,6 +118,14 @@ fn too_long(ctx: &mut Ctx, limits: &RouteLimits) -> Class {
 /// # Errors
 /// With it the body is too long.
 pub(super) fn piece(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
+    within_body(session, body, ctx).map_err(raise)
+}
+
+/// The same for a body that goes to no origin.
+///
+/// # Errors
+/// With this piece it is too long.
+pub(super) fn within_body(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx) -> Result<(), Class> {
     if ctx.limits.body == u64::MAX {
         return Ok(());
     }
@@ -130,7 +138,7 @@ pub(super) fn piece(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx) -> R
     let snapshot = ctx.snapshot.clone();
     let limits =
         snapshot.as_deref().zip(ctx.route).and_then(|(snapshot, route)| snapshot.route(route)?.limits.as_deref());
-    Err(raise(limits.map_or(Class::BodyTooLarge, |limits| too_long(ctx, limits))))
+    Err(limits.map_or(Class::BodyTooLarge, |limits| too_long(ctx, limits)))
 }
 
 /// A piece of the answer's body, on its way to the client: how long it has to wait. Pingora writes pieces that come at

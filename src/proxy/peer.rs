@@ -10,7 +10,7 @@ use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer};
 
 use super::Gateway;
-use super::ctx::{Body, Ctx};
+use super::ctx::Ctx;
 use super::dial::{Counted, in_turn};
 use super::forward::silence;
 use crate::health::Endpoint;
@@ -21,7 +21,7 @@ use crate::resilience::Class;
 const STREAMS: usize = 100;
 /// What of one answer may be held for a client that reads slowly, and of all on a connection. Pingora's 8 MiB for each would
 /// be held for every such client.
-const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
+const WINDOWS: (u32, u32) = (256 << 10, 32 << 20);
 
 impl Gateway {
     /// Connections of this group may be reused for a request to `origin`.
@@ -72,7 +72,7 @@ impl Gateway {
 /// unless it may stream for long.
 pub(super) fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
     over_h2(options);
-    if ctx.body == Body::Sent || ctx.streams {
+    if !ctx.has_body() || ctx.streams {
         options.read_timeout = Some(silence(ctx.streams, timeouts));
     } else {
         options.max_h2_streams = 1;

@@ -36,7 +36,10 @@ async fn read(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     let Some(wire) = ctx.wire.clone() else { return Ok(()) };
     let failed = |_| wire.fault().map_or(Class::ClientGone, Fault::class);
     if ctx.body == Body::Held {
+        // Pingora gives a connection up that answers before its body came, this one too
+        let alive = session.as_downstream().get_keepalive();
         session.write_continue_response().await.map_err(failed)?;
+        session.set_keepalive(alive);
     }
     ctx.read_ahead = true;
     ctx.body = Body::Owed;

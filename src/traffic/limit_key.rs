@@ -3,12 +3,14 @@
 //! A key is a number of 64 bits, by a hash that nobody outside can foresee, so that nobody can share a count with whom
 //! they like. An IPv6 client is its network of /64: whoever has one address of it has all of them.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 
 use siphasher::sip::SipHasher13;
 
 use crate::config::Invalid;
+use crate::template::path::{self, Merged};
 use crate::template::{Facts, Scope, Template, args};
 
 /// The key that is nearly always meant.
@@ -69,12 +71,24 @@ impl LimitKey {
     pub(super) fn tag(&self, facts: &Facts<'_>, secret: Secret) -> u64 {
         let Some(template) = &self.template else { return secret.of_client(facts.client_ip) };
         let mut key = Vec::with_capacity(128);
-        let facts = Facts { client_ip: client(facts.client_ip), ..*facts };
+        let target = one_spelling(facts);
+        let facts = Facts { client_ip: client(facts.client_ip), target: &target, ..*facts };
         match template.render(&facts, &args::Policy::All, &mut key) {
             Ok(()) if !key.is_empty() => secret.tag(0, &key),
             _ => secret.of_client(facts.client_ip),
         }
     }
+}
+
+/// The target with the path that routes match (rule K5): who spells it otherwise is counted all the same.
+fn one_spelling<'a>(facts: &Facts<'a>) -> Cow<'a, [u8]> {
+    let Ok(Merged { path: Cow::Owned(path), .. }) = path::merged(facts.path()) else { return facts.target.into() };
+    let mut target = path.into_bytes();
+    if let Some(query) = facts.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target.into()
 }
 
 fn client(ip: IpAddr) -> IpAddr {
@@ -131,6 +145,18 @@ mod tests {
         }
         assert_eq!(tag("{header:x-user}", "/", &given, "192.0.2.1"), tag("{header:x-user}", "/", &given, "192.0.2.2"));
         assert_ne!(tag("{header:x-address}", "/", &given, "192.0.2.2"), client, "nobody names another as themselves");
+    }
+
+    #[test]
+    fn k5_a_path_counts_by_what_it_means() {
+        let none = HeaderMap::new();
+        for key in ["{path}", "{path:^/(login)}", "{uri}"] {
+            let of = |target| tag(key, target, &none, "192.0.2.1");
+            for target in ["//login?a=/b", "/%6cogin?a=/b", "/x/../login?a=/b", "/./login?a=/b"] {
+                assert_eq!(of(target), of("/login?a=/b"), "{key} {target}");
+            }
+        }
+        assert_ne!(tag("{uri}", "//a?b", &none, "192.0.2.1"), tag("{uri}", "//a?c", &none, "192.0.2.1"));
     }
 
     #[test]

@@ -72,7 +72,9 @@ impl<'a> Outside<'a> {
 
     fn place(&self, place: &str, own: &Own) -> Option<String> {
         if place.starts_with('/') && !place.starts_with("//") {
-            return self.rewrite.and_then(|_| self.path(place));
+            let path = self.rewrite.and_then(|_| self.path(place));
+            // Without the prefix it would name a host, as browsers read it.
+            return path.filter(|path| !path.starts_with("//") && !path.starts_with("/\\"));
         }
         let scheme_end = place.find("//")?;
         if !["", "http:", "https:"].iter().any(|scheme| place[..scheme_end].eq_ignore_ascii_case(scheme)) {
@@ -164,6 +166,9 @@ mod tests {
             (both, "/other", None),
             (both, "http://origin.internal/other", None),
             (Some(("", "/v2")), "/v2?x", Some("/?x")),
+            (Some(("", "/v2")), "/v2//evil.example/x", None),
+            (Some(("", "/v2")), "/v2/\\evil.example/x", None),
+            (Some(("", "/v2")), "http://origin.internal/v2//x", Some("https://shop.example:8443//x")),
         ] {
             assert_eq!(instead("content-location", place, prefixes).as_deref(), expected, "{place}");
         }

@@ -62,6 +62,9 @@ impl Rewrite {
 
     /// How many bytes of `path` the prefix takes; none, if it does not stand there.
     fn end_of_prefix(&self, path: &[u8]) -> Result<usize, Denial> {
+        if self.strip.is_empty() {
+            return Ok(0);
+        }
         let whole = path::merged(path).map_err(|_| Denial::Prefix)?.path;
         let Some(behind) = behind(&whole, &self.strip) else { return Ok(0) };
         if path == whole.as_bytes() {
@@ -130,7 +133,9 @@ mod tests {
         {
             assert_eq!(sent("/api", "/v2/", target).as_deref(), Ok(expected), "{target}");
         }
-        assert_eq!(sent("", "/v2", "/").as_deref(), Ok("/v2/"));
+        for target in ["/", "/caf%c3%a9", "/é", "/%7Eann", "/a//b", "/a/./b", "/100%", "//a?b"] {
+            assert_eq!(sent("", "/v2", target), Ok(format!("/v2{target}")), "{target}");
+        }
         assert_eq!(sent("/a/b", "", "/a/b/../b//c").as_deref(), Ok("//c"));
         assert_eq!(sent("/é", "", "/%c3%a9/x").as_deref(), Ok("/x"));
     }

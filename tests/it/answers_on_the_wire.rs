@@ -121,8 +121,11 @@ fn interim_answers_pass() {
     assert_eq!(raw.line(), "HTTP/1.1 100 Continue");
     assert_eq!(raw.line(), "");
     raw.send("hello");
-    assert_eq!(raw.answer().status, 201);
+    let answer = raw.answer();
+    assert_eq!((answer.status, answer.closes()), (201, false));
     assert_eq!(a.requests().pop().unwrap().body_bytes, 5);
+    raw.send("GET /next HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(raw.answer().status, 200, "the connection is kept");
 }
 
 #[test]

@@ -111,8 +111,8 @@ fn no_origin_waits_for_a_small_body_and_a_large_one_streams() {
     let gateway = reads_ahead(&[&a]);
     a.script([on("*").then(answer(200).body(Body::Digest).into())]);
     let body = vec![b'x'; 65_536];
+    let mut raw = rig::raw(gateway.address());
     for connection in [0, 1] {
-        let mut raw = rig::raw(gateway.address());
         raw.send("PUT /up HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 65536\r\n\r\n");
         assert_eq!((raw.line().as_str(), raw.line().as_str()), ("HTTP/1.1 100 Continue", ""));
         raw.send(&body[..40_000]);

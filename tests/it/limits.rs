@@ -122,6 +122,20 @@ fn a_body_that_says_that_it_is_too_long_is_refused_before_it_comes() {
     assert!((limited(&gateway, "body") - 4.0).abs() < 0.5);
 }
 
+#[test]
+fn a_body_that_goes_to_no_origin_is_held_to_its_limit() {
+    let origin = rig::origin("a");
+    let text = route("{ body: 1KiB }").replace("pool: p,", "respond: { body: ok },");
+    let gateway = rig::gateway(&text).origins([&origin]).start();
+    let mut client = gateway.client();
+    assert_eq!(client.send(&Ask::new("PUT", "/").body(vec![b'x'; 1024])).unwrap().status, 200);
+    let mut raw = rig::raw(gateway.address());
+    raw.send("PUT / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n");
+    raw.send(vec![b'x'; 2048]);
+    raw.send("\r\n0\r\n\r\n");
+    assert_eq!(raw.answer().status, 413);
+}
+
 /// Sends a body of so many bytes with curl: what it came to.
 fn curl(gateway: &Gateway, target: &str, length: usize, more: &[&str]) -> String {
     let body = gateway.path("body");

@@ -115,6 +115,16 @@ fn bodies_are_copied_up_to_their_limit_once_however_often_they_are_sent() {
 }
 
 #[test]
+fn a_body_that_was_read_ahead_is_copied() {
+    let (a, s) = (rig::origin("a"), rig::origin("s"));
+    let text = pools("", "", "{ pool: s }, buffering: { request: 64KiB }");
+    let gateway = rig::gateway(&text).origins([&a, &s]).start();
+    assert_eq!(gateway.ask(&Ask::new("PUT", "/ahead").body(vec![b'x'; 1000])).status, 200);
+    await_counted(&gateway, "sent", 1.0);
+    assert_eq!(s.requests().iter().map(|copy| copy.body_bytes).collect::<Vec<_>>(), [1000]);
+}
+
+#[test]
 fn a_pool_of_copies_that_is_slow_dead_or_wrong_costs_the_requests_nothing() {
     let (_a, s, gateway) = one(", timeouts: { connect: 100ms, read: 300ms }", "{ pool: s }");
     let big = answer(200).body(Body::Size(4 << 20));

@@ -60,7 +60,10 @@ fn origins_learn_of_client_certificates_and_nobody_else_can_tell_them() {
     for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
         let asks = |ca: Option<&Issued>, session: Option<&SslSession>| {
             let hello = client_of(ca).with(move |context| context.set_max_proto_version(Some(version)).unwrap());
-            let hello = session.map_or(client_of(ca), |session| hello.resuming(session));
+            let hello = match session {
+                Some(session) => hello.resuming(session),
+                None => hello,
+            };
             let mut client = hello.connect(gateway.address())?;
             let answer = client.try_send(&lies("/"))?;
             let ssl = client.stream().ssl();
@@ -106,7 +109,9 @@ fn keys_of_tickets_are_shared_and_take_turns() {
             let hello = hello("a.test").with(move |context| context.set_max_proto_version(Some(version)).unwrap());
             let mut client = hello.resuming(session).connect(second.address()).unwrap();
             assert_eq!(client.get("/").status, 200);
-            client.stream().ssl().session_reused()
+            let reused = client.stream().ssl().session_reused();
+            client.leave();
+            reused
         };
         let turn = |bytes: &[u8]| {
             std::fs::write(second.path("keys"), keys(bytes)).unwrap();

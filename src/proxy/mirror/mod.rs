@@ -19,7 +19,7 @@ use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::Gateway;
-use super::ctx::{Body, Ctx};
+use super::ctx::Ctx;
 use super::forward::placed;
 use super::peer::over_h2;
 use super::request::{asks_to_switch, host_line};
@@ -134,7 +134,7 @@ impl Gateway {
     fn draft(&self, session: &Session, out: &RequestHeader, ctx: &Ctx) -> Option<Mirroring> {
         let (mirror, _) = mirror_of(ctx.snapshot.as_deref()?, ctx)?;
         let copy = self.mirror.under_way.begin(&mirror.meters)?;
-        if ctx.body == Body::Sent {
+        if !ctx.has_body() {
             let draft = Draft { header: Box::new(out.clone()), body: None, copy };
             self.send(session, draft, ctx, Self::now());
             return None;
