@@ -19,8 +19,8 @@ use crate::snapshot::{Snapshot, Store};
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// So many looks a day.
-const A_DAY: u32 = 86_400;
+/// So many looks in half a day.
+const HALF_A_DAY: u32 = 43_200;
 
 /// Files, and how they were.
 #[derive(Debug, Default)]
@@ -54,14 +54,18 @@ pub fn follow(store: Arc<Store>, reloads: Reloads) -> Work {
 
 async fn look_on(store: Arc<Store>, reloads: Reloads) {
     let mut files = Files::default();
+    let mut is_a_day = false;
     loop {
-        for _ in 0..A_DAY {
+        for _ in 0..HALF_A_DAY {
             if files.see(store.load().tls().files().to_vec()) {
                 reloads.renew();
             }
             tokio::time::sleep(LOOK).await;
         }
-        tell(&store.load());
+        if is_a_day {
+            tell(&store.load());
+        }
+        is_a_day = !is_a_day;
         // keys of tickets have their time too
         reloads.renew();
     }

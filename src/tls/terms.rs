@@ -56,7 +56,9 @@ pub(super) fn compile(
         MinVersion::Tls13 => SslVersion::TLS1_3,
     }))?;
     context.set_cipher_list(CIPHERS)?;
-    context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::NO_COMPRESSION);
+    // Many close without a word of TLS. Whether a request was whole then HTTP knows: none ends with its connection.
+    let quiet = SslOptions::IGNORE_UNEXPECTED_EOF;
+    context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::NO_COMPRESSION | quiet);
     // an idle connection has no buffers; one that waits may be asked again from another place in memory
     context.set_mode(
         SslMode::AUTO_RETRY

@@ -77,6 +77,19 @@ fn real_clients_come_by_tls() {
 }
 
 #[test]
+fn who_leaves_without_a_word_of_tls_asked_for_nothing() {
+    let a = rig::origin("a");
+    let gateway = secured(&a);
+    let hello = hello("a.test").with(|context| context.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap());
+    drop(hello.connect(gateway.address()).unwrap());
+    eventually("it came and went", || (rejected(&gateway, "empty") >= 1.0).then_some(()));
+    assert_eq!(hello.connect(gateway.address()).unwrap().get("/after").status, 200);
+    let requests = || gateway.metrics().sum("moorgate_requests_total", &[]);
+    eventually("the one request", || (requests() >= 1.0).then_some(()));
+    assert!((requests() - 1.0).abs() < 0.5);
+}
+
+#[test]
 fn who_does_not_get_through_is_counted_and_cut() {
     let a = rig::origin("a");
     let gateway = secured(&a);
