@@ -242,7 +242,7 @@ impl Start {
                 let status = admin::Status::of(&store.load(), &prober, &ledger, started, now());
                 admin::Status { generation, upgrade: upgrade.lock().clone(), ..status }
             }),
-            config: Box::new(move || config::dump(running.load().config())),
+            config: Box::new(move || config::dump_masked(running.load().config())),
             sample: Box::new(move |pool| admin::Sampled::of(&sampled.load(), pool, now())),
             socket: socket.map(Path::to_owned),
             made_anew: Box::new(move |next| replace_control(&mut shared.lock(), next)),

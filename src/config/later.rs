@@ -6,7 +6,7 @@
 use super::tree::{Kind, Node};
 
 /// Keys by the section they stand in, with the value besides "off" that changes nothing.
-const KEYS: &[(&str, &str, Option<&str>)] = &[("RateLimit", "shared", None)];
+const KEYS: &[(&str, &str, Option<&str>)] = &[];
 
 /// What is said of it.
 pub(super) const FOUND: &str = "not supported yet";

@@ -10,6 +10,7 @@ use super::fault::refuse;
 use super::number::within;
 use super::one_or_more::OneOrMore;
 use super::place::Places;
+use super::redis_url::RedisUrl;
 use super::report::{Complaint, Invalid};
 use super::units::{Bytes, Name, Off, Rate};
 use super::written::{Written, written};
@@ -97,12 +98,30 @@ pub struct RateLimit {
     /// Nobody is turned away: who would be is logged and counted.
     #[serde(default)]
     pub dry_run: bool,
+    /// Who counts together with other gateways; off: each counts for itself.
+    #[serde(default)]
+    pub shared: Off<Shared>,
+}
+
+/// The `limits.rate.shared` section: gateways of the same configuration share one count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    /// The Redis that counts for all of them.
+    pub redis: RedisUrl,
 }
 
 impl RateLimit {
+    /// Takes out what nobody else is to see.
+    pub(super) fn mask(&mut self) {
+        if let Off::On(shared) = &mut self.shared {
+            shared.redis = shared.redis.masked();
+        }
+    }
+
     /// Do both count the same? What follows from a count may differ.
     pub(super) fn counts_as(&self, other: &Self) -> bool {
-        self.key == other.key && self.rate == other.rate && self.burst == other.burst
+        self.key == other.key && self.rate == other.rate && self.burst == other.burst && self.shared == other.shared
     }
 }
 
@@ -152,7 +171,7 @@ pub(super) fn check(config: &Config, places: &Places) -> Vec<Complaint> {
             let at_name = format!("{path}.name");
             if !limit.counts_as(other) {
                 let found = format!("the limit \"{}\" is another one in line {line}", limit.name);
-                let meant = "expected the same key, rate and burst, or another name";
+                let meant = "expected the same key, rate, burst and shared, or another name";
                 complaints.push(Invalid::new(found, meant).at(at_name));
             } else if !here.insert(&limit.name) {
                 let found = format!("the limit \"{}\" a second time", limit.name);
@@ -176,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_written_alone_or_as_one_of_a_list() {
-        let rate = "{ name: r, key: \"{client_ip}\", rate: 10/s, burst: 0, status: 429, dry_run: false }";
+        let rate = "{ name: r, key: \"{client_ip}\", rate: 10/s, burst: 0, status: 429, dry_run: false, shared: off }";
         let [alone, list] = [rate, &format!("[{rate}]")]
             .map(|rate| config(&with(&format!("{{ rate: {rate} }}"))).routes[0].limits.clone());
         assert_eq!(alone.rate.all(), list.rate.all());
@@ -195,10 +214,7 @@ mod tests {
                 "{ rate: [ { rate: 1/s }, { rate: 2/d } ] }",
                 "routes[0].limits.rate[1].rate: found \"2/d\", expected a rate such as",
             ),
-            (
-                "{ rate: { rate: 1/s, shared: { redis: \"redis://r\" } } }",
-                "routes[0].limits.rate.shared: not supported yet",
-            ),
+            ("{ rate: { rate: 1/s, shared: { redis: \"redis:r\" } } }", "routes[0].limits.rate.shared.redis: found"),
             ("{ rate: {} }", "routes[0].limits.rate.rate: missing"),
             ("{ rate: 10/s }", "routes[0].limits.rate: found \"10/s\", expected a section"),
             (

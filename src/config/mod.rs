@@ -32,6 +32,7 @@ pub mod place;
 pub mod pool;
 pub mod process;
 mod reader;
+pub mod redis_url;
 pub mod report;
 mod rewrite;
 pub mod route;
@@ -56,7 +57,7 @@ use client::ClientAddress;
 use tree::Flaw;
 use written::As;
 
-pub use default::{dump, schema};
+pub use default::{dump, dump_masked, schema};
 pub use place::{Places, did_you_mean};
 pub use pool::Pool;
 pub use process::{ClientLimits, Process};

@@ -33,6 +33,14 @@ impl<T> OneOrMore<T> {
         }
     }
 
+    /// All of them, to be changed.
+    pub(super) fn all_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::One(one) => std::slice::from_mut(one),
+            Self::More(list) => list,
+        }
+    }
+
     /// Each with its path, when all stand at `path`.
     pub fn at(&self, path: String) -> impl Iterator<Item = (String, &T)> {
         self.all().iter().enumerate().map(move |(number, one)| match self {

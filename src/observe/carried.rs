@@ -104,6 +104,7 @@ impl All {
                 let name = [Box::from(*pool), Box::from(*origin)];
                 self.by_origin.lives(&name) || self.times_by_origin.lives(&name)
             }
+            (["limit"], [limit]) => self.by_shared.lives(&Box::from(*limit)),
             (["route", "limit"], [route, limit]) => self.by_limit.lives(&[Box::from(*route), Box::from(*limit)]),
             (["route", "pool", ..], [route, pool, ..]) => self.by_route.lives(&[Box::from(*route), Box::from(*pool)]),
             (["route", ..], [route, ..]) => self.times_by_route.lives(&Box::from(*route)),

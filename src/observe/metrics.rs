@@ -13,7 +13,8 @@ use super::alive::SnapshotAlive;
 use super::carried::Grows;
 use super::interned::Interned;
 use super::meters::{
-    Counts, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, Times,
+    Counts, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, SharedMeters,
+    Times,
 };
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 
@@ -50,6 +51,7 @@ pub(super) struct All {
     pub(super) request_duration: Family<Histogram>,
     pub(super) attempts: Family<Counter>,
     pub(super) limited: Family<Counter>,
+    pub(super) shared_errors: Family<Counter>,
     pub(super) origin_cache: Family<Counter>,
     pub(super) attempt_duration: Family<Histogram>,
     pub(super) connect_duration: Family<Histogram>,
@@ -81,6 +83,7 @@ pub(super) struct All {
     pub(super) by_route: Interned<[Box<str>; 2], RouteMeters>,
     pub(super) times_by_route: Interned<Box<str>, RouteTimes>,
     pub(super) by_limit: Interned<[Box<str>; 2], LimitMeters>,
+    pub(super) by_shared: Interned<Box<str>, SharedMeters>,
     pub(super) by_mirror: Interned<[Box<str>; 2], MirrorMeters>,
     pub(super) by_pool: Interned<Box<str>, PoolMeters>,
     pub(super) by_origin: Interned<[Box<str>; 2], Counts>,
@@ -150,19 +153,9 @@ impl Metrics {
         self.0.by_route.get([route.into(), pool.into()], || RouteMeters::new(&self.0, route, pool))
     }
 
-    /// The meters of copies of a route's requests that are meant for `pool`.
-    pub fn mirror(&self, route: &str, pool: &str) -> Arc<MirrorMeters> {
-        self.0.by_mirror.get([route.into(), pool.into()], || MirrorMeters::new(&self.0, route, pool))
-    }
-
     /// The meters of requests no route takes; to be held as long as the process answers.
     pub fn unrouted(&self) -> Arc<RouteMeters> {
         self.route(NONE, None)
-    }
-
-    /// The meters of a limit of a route.
-    pub fn limit(&self, route: &str, limit: &str) -> Arc<LimitMeters> {
-        self.0.by_limit.get([route.into(), limit.into()], || LimitMeters::new(&self.0, route, limit))
     }
 
     /// The meters of a pool.
@@ -218,7 +211,7 @@ impl Metrics {
         self.0.access_log_dropped.value()
     }
 
-    pub(super) fn all(&self) -> &All {
+    pub(super) fn all(&self) -> &Arc<All> {
         &self.0
     }
 
@@ -258,6 +251,11 @@ impl All {
                 "moorgate_limited_total",
                 "Requests beyond a limit of their route: turned away, or with dry_run only counted.",
                 &["route", "limit"],
+            )?,
+            shared_errors: book.family(
+                "moorgate_rate_shared_errors_total",
+                "Requests whose shared limit was counted by this process alone, because Redis did not answer.",
+                &["limit"],
             )?,
             origin_cache: book.family(
                 "moorgate_origin_cache_total",
@@ -385,6 +383,7 @@ impl All {
             by_route: Interned::default(),
             times_by_route: Interned::default(),
             by_limit: Interned::default(),
+            by_shared: Interned::default(),
             by_mirror: Interned::default(),
             by_pool: Interned::default(),
             by_origin: Interned::default(),

@@ -22,7 +22,7 @@ pub use alive::SnapshotAlive;
 pub use carried::{Counted, Told};
 pub use meters::{
     ConnectionOpen, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters, PoolView,
-    RouteMeters, RouteTimes,
+    RouteMeters, RouteTimes, SharedMeters,
 };
 pub use metrics::{CONTENT_TYPE, Metrics};
 pub use record::{Attempt, Peer, Record};

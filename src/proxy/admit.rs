@@ -72,7 +72,7 @@ fn caller(wire: &Wire, request: &RequestHeader, ctx: &Ctx) -> Caller {
 }
 
 /// Takes the request, or says why not.
-pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<(), Class> {
+pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<(), Class> {
     let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
     if session.req_header().method == Method::CONNECT {
         return Err(Class::MethodNotAllowed);
@@ -107,7 +107,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }
-    limit::hold(session, ctx, route, clock)?;
+    limit::hold(request, ctx, route, clock).await?;
     if let Some(rewrite) = &route.changes.rewrite {
         ctx.rewritten = Some(rewrite.target(&origin_form(request)).map_err(form::class)?.into());
     }

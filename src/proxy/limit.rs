@@ -1,6 +1,8 @@
 //! Is this request within the limits of its route? They are asked in their order: how often, how many at a time, how long a
 //! body; what is left of it then is how fast its answer may go.
 //!
+//! Only a route with a limit that is shared with other processes waits for the answer of who counts for them.
+//!
 //! Before anything else is known of a body its length is held against the limit, if it is told; then every piece of it,
 //! anew for each try, since what is sent again passes here again.
 
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use pingora_core::Result;
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
@@ -16,8 +19,8 @@ use super::again::raise;
 use super::ctx::{Ctx, Running};
 use super::request::with_facts;
 use crate::resilience::Class;
-use crate::snapshot::{Route, RouteLimits};
-use crate::traffic::{Over, Pace, Seat};
+use crate::snapshot::{RateLimit, Route, RouteLimits};
+use crate::traffic::{Asked, Over, Pace, Seat};
 
 /// What the limit of a body is called, and how it is answered.
 const BODY: &str = "body";
@@ -58,13 +61,21 @@ impl Held {
 }
 
 /// Holds the request to the limits of its route.
-pub(super) fn hold(session: &Session, ctx: &mut Ctx, route: &Route, clock: fn() -> Instant) -> Result<(), Class> {
+pub(super) async fn hold(
+    request: &RequestHeader,
+    ctx: &mut Ctx,
+    route: &Route,
+    clock: fn() -> Instant,
+) -> Result<(), Class> {
     let Some(limits) = &route.limits else { return Ok(()) };
-    if !limits.rates.is_empty() {
-        often(session, ctx, limits, clock())?;
+    if limits.is_shared {
+        // Boxed: no other request carries what it takes to wait.
+        Box::pin(often_together(request, ctx, limits, clock)).await?;
+    } else if !limits.rates.is_empty() {
+        often(request, ctx, limits, clock())?;
     }
     if let Some(concurrency) = &limits.concurrency {
-        let (seat, over) = with_facts(session.req_header(), ctx, |facts| concurrency.is.ask(facts));
+        let (seat, over) = with_facts(request, ctx, |facts| concurrency.is.ask(facts));
         ctx.limits.seat = seat;
         if let Some(over) = over {
             concurrency.meters.limited();
@@ -77,27 +88,64 @@ pub(super) fn hold(session: &Session, ctx: &mut Ctx, route: &Route, clock: fn() 
     ctx.limits.bandwidth = limits.bandwidth;
     let Some(body) = &limits.body else { return Ok(()) };
     ctx.limits.body = body.is;
-    let told = length(&session.req_header().headers);
+    let told = length(&request.headers);
     if told.is_some_and(|told| told > body.is) { Err(too_long(ctx, limits)) } else { Ok(()) }
 }
 
 /// Does it come too soon for one of the limits? Then it counts for none of them.
-fn often(session: &Session, ctx: &mut Ctx, limits: &RouteLimits, now: Instant) -> Result<(), Class> {
+fn often(request: &RequestHeader, ctx: &mut Ctx, limits: &RouteLimits, now: Instant) -> Result<(), Class> {
     let mut counted = SmallVec::<[_; 4]>::new();
     for limit in &limits.rates {
-        let tag = with_facts(session.req_header(), ctx, |facts| limit.is.tag(facts));
+        let tag = with_facts(request, ctx, |facts| limit.is.tag(facts));
         let Err(over) = limit.is.ask(tag, now) else {
             counted.push((&limit.is, tag));
             continue;
         };
-        limit.meters.limited();
-        ctx.limits.over = Some(Box::new(over));
-        if !limit.is.is_dry_run() {
+        if is_beyond(limit, over, ctx) {
             counted.iter().for_each(|(rate, tag)| rate.give_back(*tag));
             return Err(Class::Limited);
         }
     }
     Ok(())
+}
+
+/// The same where some are counted for other processes, too. Nobody waits for long: who is not answered counts here.
+async fn often_together(
+    request: &RequestHeader,
+    ctx: &mut Ctx,
+    limits: &RouteLimits,
+    clock: fn() -> Instant,
+) -> Result<(), Class> {
+    let mut counted = SmallVec::<[_; 4]>::new();
+    for limit in &limits.rates {
+        let (tag, key) = with_facts(request, ctx, |facts| (limit.is.tag(facts), limit.is.shared_key(facts)));
+        let asked = match &key {
+            Some(key) => limit.is.ask_server(key, clock).await,
+            None => Asked::Nothing,
+        };
+        if let (Some(shared), Asked::Nothing) = (&limit.shared, asked) {
+            shared.unanswered();
+        }
+        let Err(over) = limit.is.ask_after(tag, asked, clock()) else {
+            counted.push((&limit.is, tag, key, asked));
+            continue;
+        };
+        if is_beyond(limit, over, ctx) {
+            for (rate, tag, key, asked) in counted {
+                rate.give_back(tag);
+                rate.give_back_at_server(key, asked);
+            }
+            return Err(Class::Limited);
+        }
+    }
+    Ok(())
+}
+
+/// Takes down that the request is beyond a limit: is it turned away for that?
+fn is_beyond(limit: &RateLimit, over: Over, ctx: &mut Ctx) -> bool {
+    limit.meters.limited();
+    ctx.limits.over = Some(Box::new(over));
+    !limit.is.is_dry_run()
 }
 
 /// How long the body is, if that is told.

@@ -109,7 +109,7 @@ impl ProxyHttp for Gateway {
 
     /// No origin was chosen; `true`: the answer is out.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<bool> {
-        match admit::admit(session, ctx, Self::now) {
+        match admit::admit(session, ctx, Self::now).await {
             Ok(()) => self.itself(session, ctx, Self::now()).await,
             Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
         }

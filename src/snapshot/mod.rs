@@ -38,7 +38,7 @@ pub use action::{Action, Respond};
 pub use carried::Carried;
 pub use changes::Changes;
 pub use found::Found;
-pub use limited::{Limit, RouteLimits};
+pub use limited::{Limit, RateLimit, RouteLimits};
 pub use limits::ClientLimits;
 pub use mirror::Mirror;
 pub use route::{Route, RouteTail};

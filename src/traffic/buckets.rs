@@ -2,7 +2,7 @@
 //!
 //! [`Buckets`] has the counts of every limit that is in force; a limit of a later configuration that counts by the same
 //! key under the same name goes on with its count ([`Buckets::after`]), and so does one of the process that follows
-//! ([`Buckets::told`]).
+//! ([`Buckets::told`]). Of what is counted elsewhere only the connections are kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::cells::{Cells, Known};
 use super::concurrency::Seats;
 use super::limit_key::Secret;
+use super::shared::Shared;
+use crate::config::redis_url::RedisUrl;
 
 /// Requests under way by route, and the key they are counted by.
 type UnderWay = HashMap<String, (Box<str>, Arc<Seats>)>;
@@ -27,6 +29,8 @@ pub struct Buckets {
     before: HashMap<Name, Count>,
     seats: Mutex<UnderWay>,
     seats_before: UnderWay,
+    servers: Mutex<HashMap<RedisUrl, Arc<Shared>>>,
+    servers_before: HashMap<RedisUrl, Arc<Shared>>,
 }
 
 /// Which limit: the one of this name, or the one at this number on this route.
@@ -72,8 +76,16 @@ impl Buckets {
     }
 
     fn of(secret: Secret, born: Instant) -> Self {
-        let (counts, seats) = (Mutex::default(), Mutex::default());
-        Self { secret, born, counts, before: HashMap::new(), seats, seats_before: HashMap::new() }
+        Self {
+            secret,
+            born,
+            counts: Mutex::default(),
+            before: HashMap::new(),
+            seats: Mutex::default(),
+            seats_before: HashMap::new(),
+            servers: Mutex::default(),
+            servers_before: HashMap::new(),
+        }
     }
 
     /// What is counted, of so many keys at most.
@@ -104,13 +116,14 @@ impl Buckets {
     /// Those of the configuration that follows.
     pub fn after(&self) -> Self {
         let (before, seats_before) = (self.counts.lock().clone(), self.seats.lock().clone());
-        Self { before, seats_before, ..Self::of(self.secret, self.born) }
+        let servers_before = self.servers.lock().clone();
+        Self { before, seats_before, servers_before, ..Self::of(self.secret, self.born) }
     }
 
     /// Nobody follows any more.
     #[must_use]
     pub fn settled(self) -> Self {
-        Self { before: HashMap::new(), seats_before: HashMap::new(), ..self }
+        Self { before: HashMap::new(), seats_before: HashMap::new(), servers_before: HashMap::new(), ..self }
     }
 
     pub(super) fn secret(&self) -> Secret {
@@ -127,6 +140,14 @@ impl Buckets {
         let known = seats.get(route).or_else(|| self.seats_before.get(route)).filter(|(of, _)| **of == *key);
         let known = known.cloned().unwrap_or_else(|| (key.into(), Arc::default()));
         Arc::clone(&seats.entry(route.to_owned()).or_insert(known).1)
+    }
+
+    /// The server at this place, to which there is one connection.
+    pub(super) fn server(&self, url: &RedisUrl) -> Arc<Shared> {
+        let mut servers = self.servers.lock();
+        let known = servers.get(url).or_else(|| self.servers_before.get(url)).cloned();
+        let server = known.unwrap_or_else(|| Arc::new(Shared::new(url.clone(), self.born)));
+        Arc::clone(servers.entry(url.clone()).or_insert(server))
     }
 
     /// The count of `name`, whose key is this.

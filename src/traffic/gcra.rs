@@ -26,6 +26,11 @@ impl Gcra {
         Self { interval: interval as u64, tolerance: tolerance as u64 }
     }
 
+    /// Interval and tolerance in microseconds, by which Redis counts.
+    pub(super) fn in_micros(&self) -> [u64; 2] {
+        [self.interval.div_ceil(1000), self.tolerance.div_ceil(1000)]
+    }
+
     /// One that is `even` at that moment asks `now`: when it is even then, or how long it would have to wait.
     pub(super) fn ask(&self, even: u64, now: u64) -> Result<u64, u64> {
         // Nobody owes more than these limits let them, whatever the limits were before.

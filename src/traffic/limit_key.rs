@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 
+use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Invalid;
@@ -15,6 +16,9 @@ use crate::template::{Facts, Scope, Template, args};
 
 /// The key that is nearly always meant.
 const CLIENT: &str = "{client_ip}";
+
+/// Bytes of a name: as many as nobody finds two keys for.
+const NAME: usize = 16;
 
 /// What of an IPv6 address tells clients apart.
 const NETWORK: u128 = !0 << 64;
@@ -34,13 +38,6 @@ impl Secret {
         hasher.write_u8(kind);
         hasher.write(bytes);
         hasher.finish()
-    }
-
-    fn of_client(self, ip: IpAddr) -> u64 {
-        match client(ip) {
-            IpAddr::V4(ip) => self.tag(4, &ip.octets()),
-            IpAddr::V6(ip) => self.tag(6, &ip.octets()),
-        }
     }
 }
 
@@ -69,13 +66,31 @@ impl LimitKey {
 
     /// The number of a request. One that has not all of the key is its client's.
     pub(super) fn tag(&self, facts: &Facts<'_>, secret: Secret) -> u64 {
-        let Some(template) = &self.template else { return secret.of_client(facts.client_ip) };
-        let mut key = Vec::with_capacity(128);
-        let target = one_spelling(facts);
-        let facts = Facts { client_ip: client(facts.client_ip), target: &target, ..*facts };
-        match template.render(&facts, &args::Policy::All, &mut key) {
-            Ok(()) if !key.is_empty() => secret.tag(0, &key),
-            _ => secret.of_client(facts.client_ip),
+        self.with_bytes(facts, |kind, bytes| secret.tag(kind, bytes))
+    }
+
+    /// Its name where several processes count, which share no secret: a hash that nobody can find a second key for, and
+    /// that says nothing of the client.
+    pub(super) fn name(&self, facts: &Facts<'_>) -> String {
+        let hash = self.with_bytes(facts, |kind, bytes| {
+            Sha256::new().chain_update(&*self.text).chain_update([0, kind]).chain_update(bytes).finalize()
+        });
+        hash.iter().take(NAME).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn with_bytes<T>(&self, facts: &Facts<'_>, then: impl FnOnce(u8, &[u8]) -> T) -> T {
+        let ip = client(facts.client_ip);
+        if let Some(template) = &self.template {
+            let mut key = Vec::with_capacity(128);
+            let target = one_spelling(facts);
+            let facts = Facts { client_ip: ip, target: &target, ..*facts };
+            if template.render(&facts, &args::Policy::All, &mut key).is_ok() && !key.is_empty() {
+                return then(0, &key);
+            }
+        }
+        match ip {
+            IpAddr::V4(ip) => then(4, &ip.octets()),
+            IpAddr::V6(ip) => then(6, &ip.octets()),
         }
     }
 }

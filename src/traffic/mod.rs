@@ -10,7 +10,7 @@
 //! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`]; where a
 //! client is sent that is sent elsewhere, by [`redirect`].
 
-// What a route lets a client ask: how often ([`rate`]), how much at a time ([`concurrency`]), how fast ([`bandwidth`]).
+// What a route lets a client ask: how often ([`rate`]; together with other processes: [`shared`]), how much at a time ([`concurrency`]), how fast ([`bandwidth`]).
 pub mod bandwidth;
 pub mod buckets;
 pub mod cache_status;
@@ -36,6 +36,7 @@ pub mod rate;
 pub mod redirect;
 pub mod respell;
 pub mod rewrite;
+mod shared;
 pub mod target;
 
 pub use bandwidth::Pace;
@@ -47,7 +48,7 @@ pub use compression::Compression;
 pub use concurrency::{Concurrency, Seat};
 pub use headers::Forwarding;
 pub use limits::Limits;
-pub use rate::{Over, Rate};
+pub use rate::{Asked, Over, Rate};
 pub use redirect::Redirect;
 pub use rewrite::Rewrite;
 pub use target::Target;

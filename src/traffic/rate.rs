@@ -1,6 +1,7 @@
 //! May this client ask again so soon?
 //!
-//! Each count is one per process, never per thread, and is kept by [`Buckets`].
+//! Each count is one per process, never per thread, and is kept by [`Buckets`]. One that is shared is kept by a server for
+//! several processes; it is kept here as well, and counts when the server does not answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use super::buckets::{Buckets, Name, moment};
 use super::cells::Cells;
 use super::gcra::Gcra;
 use super::limit_key::{LimitKey, Secret};
+use super::shared::Shared;
 use crate::config::Invalid;
 use crate::config::limits::RateLimit;
 use crate::template::Facts;
@@ -24,6 +26,18 @@ pub struct Rate {
     status: u16,
     dry_run: bool,
     policy: Box<str>,
+    shared: Option<(Arc<Shared>, Box<str>)>,
+}
+
+/// What a server said when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It let the request in.
+    In,
+    /// It turns it away, for so many nanoseconds.
+    Wait(u64),
+    /// Nothing in time, or there is none.
+    Nothing,
 }
 
 /// Why a request is turned away, for its answer.
@@ -50,11 +64,12 @@ impl Rate {
             ("", n) => (Name::Own(route.to_owned(), n), format!("rate-{}", n + 1)),
             (name, _) => (Name::Shared(name.to_owned()), name.to_owned()),
         };
+        let shared = written.shared.on().map(|shared| (buckets.server(&shared.redis), prefix(&name)));
         let cells = buckets.cells(name, key.text());
         let policy = policy(&label, written.burst, gcra);
         let (secret, born) = (buckets.secret(), buckets.born());
         let (status, dry_run) = (written.status, written.dry_run);
-        Ok(Self { name: label.into(), key, gcra, secret, born, cells, status, dry_run, policy })
+        Ok(Self { name: label.into(), key, gcra, secret, born, cells, status, dry_run, policy, shared })
     }
 
     /// Its name in logs and metrics.
@@ -74,11 +89,47 @@ impl Rate {
 
     /// One more request: why it is to be turned away, if it is.
     pub fn ask(&self, tag: u64, now: Instant) -> Result<(), Over> {
-        self.cells.ask(tag, &self.gcra, moment(self.born, now)).map_err(|wait| Over {
-            limit: Arc::clone(&self.name),
-            status: self.status,
-            told: Some((Duration::from_nanos(wait), self.policy.clone())),
-        })
+        self.cells.ask(tag, &self.gcra, moment(self.born, now)).map_err(|wait| self.over(wait))
+    }
+
+    fn over(&self, wait: u64) -> Over {
+        let told = Some((Duration::from_nanos(wait), self.policy.clone()));
+        Over { limit: Arc::clone(&self.name), status: self.status, told }
+    }
+
+    /// What the server calls whose requests this one counts with, if there is one.
+    pub fn shared_key(&self, facts: &Facts<'_>) -> Option<String> {
+        self.shared.as_ref().map(|(_, prefix)| format!("{prefix}{}", self.key.name(facts)))
+    }
+
+    /// Asks the server for one more request of this key.
+    pub async fn ask_server(&self, key: &str, clock: fn() -> Instant) -> Asked {
+        let Some((server, _)) = &self.shared else { return Asked::Nothing };
+        match server.ask(key.to_owned(), &self.gcra, clock).await {
+            Some(Ok(())) => Asked::In,
+            Some(Err(wait)) => Asked::Wait(wait),
+            None => Asked::Nothing,
+        }
+    }
+
+    /// The same as [`Self::ask`], after a server was asked.
+    pub fn ask_after(&self, tag: u64, asked: Asked, now: Instant) -> Result<(), Over> {
+        match asked {
+            Asked::Nothing => self.ask(tag, now),
+            Asked::Wait(wait) => Err(self.over(wait)),
+            Asked::In => {
+                // Counted here as well: should the server be gone next, this process goes on from what it let in.
+                let _ = self.ask(tag, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// The request was turned away by another limit: it does not count at the server, either.
+    pub fn give_back_at_server(&self, key: Option<String>, asked: Asked) {
+        if let (Some((server, _)), Some(key), Asked::In) = (&self.shared, key, asked) {
+            server.give_back(key, &self.gcra);
+        }
     }
 
     /// The request was turned away by another limit: it does not count.
@@ -108,6 +159,15 @@ impl Over {
 
 fn whole_seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
+}
+
+/// What keys of this limit begin with at a server.
+fn prefix(name: &Name) -> Box<str> {
+    match name {
+        Name::Shared(name) => format!("moorgate:rate:{name}:"),
+        Name::Own(route, number) => format!("moorgate:rate-of:{route}:{number}:"),
+    }
+    .into()
 }
 
 /// The limit in one line: its name as a string of RFC 9651, how many requests, in how many seconds.

@@ -53,7 +53,7 @@ const HOSTS: [&str; 11] = [
 ];
 
 /// nginx takes such a host in a header, but not in a target.
-const ODD_HOST: &str = "we-ird_~!$&'()*+,;=%20";
+const ODD_HOST: &str = "we-ird_~!$&'()*+;=%20";
 
 /// Sends these bytes on a connection of their own.
 fn ask(to: SocketAddr, bytes: &str) -> io::Result<Answer> {
@@ -121,7 +121,7 @@ fn logging(origins: &[&Origin], dead: &[&Origin]) -> (Nginx, Gateway) {
         format!("{{ {settings}, origins: {origins} }}")
     };
     let text = format!(
-        "pools: {{ p: {}, dead: {} }}\nroutes:\n  - {{ pool: p }}\n  - {{ pool: dead, match: {{ path: {{ prefix: /dead }} }} }}\n  \
+        "pools: {{ p: {}, dead: {} }}\nroutes:\n  - {{ pool: p, encoded_slash: allow }}\n  - {{ pool: dead, match: {{ path: {{ prefix: /dead }} }} }}\n  \
          - {{ pool: p, match: {{ path: {{ prefix: /hang }} }}, timeouts: {{ read: 300ms }} }}\n",
         pool(origins),
         pool(dead)
@@ -172,7 +172,7 @@ fn requests() -> Vec<String> {
         "GET http://Example.com:8080?x=y",
     ];
     all.extend(firsts.map(|first| with(first, "Example.com:8080")));
-    all.extend(["we!$&'()*+,;=~_%20", "A.B.:99", "[FE80::1]:80"].map(|host| with("GET /x", host)));
+    all.extend(["we!$&'()*+;=~_%20", "A.B.:99", "[FE80::1]:80"].map(|host| with("GET /x", host)));
     all.extend(["GET /x HTTP/1.0\r\n\r\n", "NONSENSE\r\n\r\n", "\x16\x03\x01\r\n\r\n"].map(str::to_owned));
     all
 }

@@ -49,6 +49,7 @@ mod keys_stay;
 mod known_after_an_upgrade;
 mod limits;
 mod limits_in_flight;
+mod limits_shared;
 mod log_in_nobody_s_way;
 mod mirroring;
 mod offline;

@@ -4,11 +4,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Config;
+use super::{Config, limits};
 
 /// `config` with every default filled in, as a file that loads again.
 pub fn dump(config: &Config) -> String {
     serde_yaml::to_string(config).unwrap_or_default()
+}
+
+/// The same without passwords, for whoever may ask: each is `***`.
+pub fn dump_masked(config: &Config) -> String {
+    let mut config = config.clone();
+    for route in &mut config.routes {
+        route.limits.rate.all_mut().iter_mut().for_each(limits::RateLimit::mask);
+    }
+    dump(&config)
 }
 
 /// The JSON Schema of the file.

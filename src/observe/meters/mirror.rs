@@ -2,8 +2,15 @@
 
 use std::sync::Arc;
 
-use super::super::metrics::All;
+use super::super::metrics::{All, Metrics};
 use super::words::{OTHER, Words};
+
+impl Metrics {
+    /// The meters of copies of a route's requests that are meant for `pool`.
+    pub fn mirror(&self, route: &str, pool: &str) -> Arc<MirrorMeters> {
+        self.all().by_mirror.get([route.into(), pool.into()], || MirrorMeters::new(self.all(), route, pool))
+    }
+}
 
 /// What can become of a copy.
 const RESULTS: &[&str] = &["sent", "failed", "dropped", "too_large", "unfinished", OTHER];

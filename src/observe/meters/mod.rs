@@ -12,7 +12,7 @@ mod route;
 mod times;
 mod words;
 
-pub use limit::LimitMeters;
+pub use limit::{LimitMeters, SharedMeters};
 pub use listener::{ConnectionOpen, ListenerMeters};
 pub use mirror::MirrorMeters;
 pub(super) use origin::Counts;

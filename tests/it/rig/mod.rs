@@ -30,6 +30,7 @@ mod pattern;
 pub(crate) mod ports;
 mod process;
 mod raw;
+mod redis;
 mod rules;
 #[path = "../../origin/script.rs"]
 mod script;
@@ -60,6 +61,7 @@ pub(crate) use nginx::{Nginx, nginx};
 pub(crate) use origin::{Origin, everywhere, neighbours, origin};
 pub(crate) use process::Process;
 pub(crate) use raw::{Raw, raw, takes_nobody};
+pub(crate) use redis::{PASSWORD, Redis, redis};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
 pub(crate) use secured::{Greeting, Terms, secured};
