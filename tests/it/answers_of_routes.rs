@@ -119,7 +119,7 @@ fn a_redirect_names_no_host_that_a_client_chose() {
     let to = |status, place: &str| (status, place.to_owned(), 0);
     assert_eq!(location("/moved//a?b=%2f&c", "Shop.example:8080"), to(308, "https://shop.example/moved//a?b=%2f&c"));
     assert_eq!(location("/here//evil.example/x", "h"), to(301, "/evil.example/x"));
-    assert_eq!(location("/here/\\evil.example", "h").0, 400);
+    assert_eq!(location("/here/\\evil.example", "h"), to(301, "/%5Cevil.example"));
     assert_eq!(location("/here/%0d%0aSet-Cookie:x", "h"), to(301, "/%0D%0ASet-Cookie:x"));
     let mut raw = rig::raw(gateway.address());
     raw.send("GET /moved HTTP/1.0\r\n\r\n");

@@ -121,7 +121,7 @@ fn logging(origins: &[&Origin], dead: &[&Origin]) -> (Nginx, Gateway) {
         format!("{{ {settings}, origins: {origins} }}")
     };
     let text = format!(
-        "pools: {{ p: {}, dead: {} }}\nroutes:\n  - {{ pool: p, encoded_slash: allow }}\n  - {{ pool: dead, match: {{ path: {{ prefix: /dead }} }} }}\n  \
+        "pools: {{ p: {}, dead: {} }}\nroutes:\n  - {{ pool: p }}\n  - {{ pool: dead, match: {{ path: {{ prefix: /dead }} }} }}\n  \
          - {{ pool: p, match: {{ path: {{ prefix: /hang }} }}, timeouts: {{ read: 300ms }} }}\n",
         pool(origins),
         pool(dead)

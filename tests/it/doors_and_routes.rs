@@ -28,7 +28,6 @@ fn k5_a_denied_path_is_denied_however_it_is_spelled() {
         "/x%2f..%2fadmin",
         "/..%2fadmin",
         "/%5cadmin",
-        "/public/..\\admin",
         "/../admin",
         "/admin%00",
         "/x//..///admin",
