@@ -4,7 +4,6 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use super::later;
 use super::number::within;
 use super::place::{Places, meant, one_of};
 use super::report::{Complaint, Invalid, Severity};
@@ -98,7 +97,7 @@ const ACTIONS: [&str; 4] = ["pool", "split", "redirect", "respond"];
 
 /// One of them is written.
 pub(super) fn schema() -> Value {
-    supported().map(|key| json!({ "required": [key] })).collect()
+    ACTIONS.into_iter().map(|key| json!({ "required": [key] })).collect()
 }
 
 /// What is wrong with what `route`, at `path`, does.
@@ -117,7 +116,7 @@ pub(super) fn check(path: &str, route: &Route, places: &Places) -> Vec<(Severity
             error(at("pool"), "missing".to_owned(), meant);
         }
         [first, second, ..] => {
-            error(at(second), format!("found beside \"{first}\""), format!("expected one of {}", one_of(supported())));
+            error(at(second), format!("found beside \"{first}\""), format!("expected one of {}", one_of(ACTIONS)));
         }
         _ => {}
     }
@@ -147,10 +146,6 @@ fn chosen(route: &Route) -> Vec<&'static str> {
         _ => false,
     };
     ACTIONS.iter().filter(is_chosen).copied().collect()
-}
-
-fn supported() -> impl Iterator<Item = &'static str> {
-    ACTIONS.into_iter().filter(|key| !later::has_key("Route", key))
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ mod file;
 mod guard;
 mod health;
 mod http_words;
-mod later;
 pub mod limits;
 mod matching;
 pub mod mirror;

@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde::de::{self, Unexpected};
 
 use super::fault::Fault;
-use super::later;
 use super::place::{LeftOut, did_you_mean, one_of};
 use super::tree::{Entry, Flaw, Kind, Node, Place};
 
@@ -196,8 +195,8 @@ impl<'r> At<'r> {
         de::Error::invalid_type(self.unexpected(), &expected)
     }
 
-    /// The entries of this section that `name` knows; the others are noted.
-    pub(super) fn known_entries(self, name: &'static str, fields: &'static [&'static str]) -> Vec<Item<'r>> {
+    /// The entries of this section that are among `fields`; the others are noted.
+    pub(super) fn known_entries(self, fields: &'static [&'static str]) -> Vec<Item<'r>> {
         let mut known = Vec::new();
         let Kind::Section(entries) = &self.node.kind else {
             if let (false, Some(first)) = (self.node.is_nothing(), fields.first()) {
@@ -208,7 +207,7 @@ impl<'r> At<'r> {
         };
         for (key, entry) in entries.iter().filter(|(_, entry)| !self.is_spoiled(&entry.value)) {
             if !fields.contains(&key.as_str()) {
-                self.judge_unknown(name, fields, (key, entry.key), &entry.value);
+                self.judge_unknown(fields, (key, entry.key), &entry.value);
             } else if !entry.value.is_nothing() {
                 known.push(Item::of(self, key, entry));
             }
@@ -216,22 +215,15 @@ impl<'r> At<'r> {
         known
     }
 
-    fn judge_unknown(self, name: &str, fields: &'static [&'static str], (key, place): (&str, Place), value: &Node) {
+    fn judge_unknown(self, fields: &'static [&'static str], (key, place): (&str, Place), value: &Node) {
         let path = Path::Key(self.path, key);
-        let (place, what) = if later::has_key(name, key) {
-            if later::is_off(name, key, value) {
-                return;
-            }
-            (value.place, (later::FOUND.to_owned(), later::MEANT.to_owned()))
-        } else {
-            let meant = did_you_mean(key, fields.iter().copied().chain(later::keys(name)));
-            if let Some(word) = meant {
-                self.reader.said.borrow_mut().misspelt.insert((self.node.id, word.to_owned()));
-            }
-            let known = || format!("known here: {}", one_of(fields.iter().copied()));
-            (place, ("unknown key".to_owned(), meant.map_or_else(known, |word| format!("did you mean \"{word}\"?"))))
-        };
-        At { or_off: false, ..self }.note(place, &path, what);
+        let meant = did_you_mean(key, fields.iter().copied());
+        if let Some(word) = meant {
+            self.reader.said.borrow_mut().misspelt.insert((self.node.id, word.to_owned()));
+        }
+        let known = || format!("known here: {}", one_of(fields.iter().copied()));
+        let meant = meant.map_or_else(known, |word| format!("did you mean \"{word}\"?"));
+        At { or_off: false, ..self }.note(place, &path, ("unknown key".to_owned(), meant));
         self.spoil(value.id);
     }
 }

@@ -84,20 +84,6 @@ fn the_whole_contract_is_taken() {
 }
 
 #[test]
-fn a_key_is_there_or_comes_later_but_not_both() {
-    let schema = schema();
-    let sections = schema["$defs"].as_object().unwrap();
-    for (name, section) in sections {
-        for key in section["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
-            assert!(!later::has_key(name, key), "{name}.{key}");
-        }
-    }
-    for (section, _) in later::all_keys() {
-        assert!(section == "Config" || sections.contains_key(section), "{section}");
-    }
-}
-
-#[test]
 fn off_is_taken_wherever_it_means_something() {
     for text in [
         with_pool("origins: [a]\n    guard: off\n    tls: off\n    cache_status: off\n    discovery:"),

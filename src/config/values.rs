@@ -113,7 +113,7 @@ impl<'de> de::Deserializer<'de> for At<'_> {
         if !fits {
             return self.settle(Err(self.wrong(short.unwrap_or("a section"))));
         }
-        self.settle(visitor.visit_map(Entries { at: self, list: self.known_entries(name, fields), next: 0 }))
+        self.settle(visitor.visit_map(Entries { at: self, list: self.known_entries(fields), next: 0 }))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
