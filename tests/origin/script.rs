@@ -215,6 +215,8 @@ pub(crate) struct Request {
     pub(crate) complete: bool,
     /// Milliseconds since the origin's start.
     pub(crate) at_ms: u64,
+    /// Its place among all requests since the origin's start, from 1: two of one millisecond have an order too.
+    pub(crate) nth: u64,
 }
 
 /// Counts since the start or the last [`Command::Forget`].

@@ -33,6 +33,7 @@ struct Inner {
     rules: Vec<Rule>,
     seen: HashMap<u64, Connection>,
     kept: usize,
+    begun: u64,
     not_recorded: bool,
     accepted: u64,
     counts: Counts,
@@ -109,8 +110,8 @@ impl Stage {
 
     /// A request's header has come.
     pub(crate) fn began(&self, id: u64, target: &str, request: impl FnOnce() -> Request) {
-        let at_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut guard = self.inner.lock();
+        let at_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let inner = &mut *guard;
         inner.counts.requests += 1;
         inner.counts.in_flight += 1;
@@ -122,10 +123,11 @@ impl Stage {
         } else if paths < PATHS_COUNTED {
             inner.counts.by_path.insert(path.to_owned(), 1);
         }
+        inner.begun += 1;
         if inner.kept < REQUESTS_KEPT
             && let Some(connection) = inner.seen.get_mut(&id)
         {
-            connection.requests.push(Request { at_ms, ..request() });
+            connection.requests.push(Request { at_ms, nth: inner.begun, ..request() });
             inner.kept += 1;
         }
         drop(guard);

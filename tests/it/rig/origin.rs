@@ -110,7 +110,7 @@ impl Origin {
     pub(crate) fn requests(&self) -> Vec<Request> {
         let all = self.seen().into_iter().flat_map(|connection| connection.requests);
         let mut requests: Vec<Request> = all.filter(|request| !request.line.contains(" /healthz ")).collect();
-        requests.sort_by_key(|request| request.at_ms);
+        requests.sort_by_key(|request| request.nth);
         requests
     }
 
