@@ -140,6 +140,16 @@ fn rules_boards_and_the_runbook_name_metrics_that_exist() {
 }
 
 #[test]
+fn the_runbook_says_of_each_alert_what_to_do() {
+    let (rules, runbook) = (file("docker/prometheus/rules.yaml"), file("docs/runbook.md"));
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 15, "{alerts:?}");
+    for alert in alerts {
+        assert!(runbook.contains(&format!("\n| `{alert}`")), "{alert}");
+    }
+}
+
+#[test]
 fn a_name_that_is_wrong_would_be_found() {
     let text = "sum by (pool) (rate(moorgate_no_such_total{pool=\"a\", code!~\"5..\"}[1m])) / pool:moorgate_x:rate1m";
     assert_eq!(named(text), [("moorgate_no_such_total".to_owned(), vec!["pool".to_owned(), "code".to_owned()])]);

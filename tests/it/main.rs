@@ -74,6 +74,7 @@ mod requests_at_random;
 mod requests_on_the_wire;
 mod rig;
 mod ring_of_nginx;
+mod seen_by_prometheus;
 mod service_manager;
 mod signals;
 mod slow_clients;

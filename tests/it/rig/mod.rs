@@ -29,6 +29,7 @@ mod pattern;
 #[path = "../../origin/ports.rs"]
 pub(crate) mod ports;
 mod process;
+mod prometheus;
 mod raw;
 mod redis;
 mod rules;
@@ -60,6 +61,7 @@ pub(crate) use metrics::Metrics;
 pub(crate) use nginx::{Nginx, nginx};
 pub(crate) use origin::{Origin, everywhere, neighbours, origin};
 pub(crate) use process::Process;
+pub(crate) use prometheus::prometheus;
 pub(crate) use raw::{Raw, raw, takes_nobody};
 pub(crate) use redis::{PASSWORD, Redis, redis};
 pub(crate) use rules::{answer, on, text};
