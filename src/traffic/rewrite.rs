@@ -5,6 +5,8 @@
 //! rest. A path of which no place is that one is refused: the wrong path would reach what no route was written for.
 //! Always: what goes out begins with a slash.
 
+use smallvec::SmallVec;
+
 use super::Denial;
 use crate::config::route;
 use crate::config::{Complaint, Invalid};
@@ -17,9 +19,6 @@ pub struct Rewrite {
     strip: Box<str>,
     add: Box<str>,
 }
-
-/// Ends of segments that are looked at in a path that is not normal: each costs a look at all before it.
-const ENDS: usize = 64;
 
 impl Rewrite {
     /// Compiles what was written; `None`: every path stays. Paths of complaints begin at the section.
@@ -66,17 +65,11 @@ impl Rewrite {
             return Ok(0);
         }
         let whole = path::merged(path).map_err(|_| Denial::Prefix)?.path;
-        let Some(behind) = behind(&whole, &self.strip) else { return Ok(0) };
-        if path == whole.as_bytes() {
-            return Ok(self.strip.len());
+        match behind(&whole, &self.strip) {
+            None => Ok(0),
+            Some(_) if path == whole.as_bytes() => Ok(self.strip.len()),
+            Some(_) => arrival(path, &self.strip).ok_or(Denial::Prefix),
         }
-        let slashes = memchr::memchr_iter(b'/', path).filter(|at| *at > 0);
-        let fits = |end: &usize| {
-            let (before, rest) = path.split_at(*end);
-            let means = |bytes, meaning: &str| path::merged(bytes).is_ok_and(|merged| merged.path == meaning);
-            means(before, &self.strip) && (rest.is_empty() && behind.is_empty() || means(rest, behind))
-        };
-        slashes.take(ENDS).chain([path.len()]).find(fits).ok_or(Denial::Prefix)
     }
 
     /// What a client has to ask for to get `path` of the origin; `None`: it cannot.
@@ -85,6 +78,31 @@ impl Rewrite {
         let slash = if self.strip.is_empty() && behind.is_empty() { "/" } else { "" };
         Some(format!("{}{behind}{slash}", self.strip))
     }
+}
+
+/// Where a path that is not normal comes to `prefix` and does not climb out of it again: one walk over its segments, so
+/// that a long one costs no more than to read it.
+fn arrival(path: &[u8], prefix: &str) -> Option<usize> {
+    let wanted: SmallVec<[&str; 8]> = prefix.split('/').skip(1).collect();
+    // How deep the walk is, how many of its outermost segments are those of the prefix, and where it came to all of them.
+    let (mut depth, mut common, mut arrived, mut end) = (0, 0, None, 0);
+    for segment in path.split(|byte| *byte == b'/').skip(1) {
+        end += 1 + segment.len();
+        match &*path::normalise(segment).ok()? {
+            "" | "." => {}
+            ".." => {
+                depth = usize::checked_sub(depth, 1)?;
+                common = common.min(depth);
+                arrived = arrived.filter(|_| depth >= wanted.len());
+            }
+            name => {
+                common += usize::from(common == depth && wanted.get(depth) == Some(&name));
+                depth += 1;
+                arrived = arrived.or((depth == wanted.len() && common == depth).then_some(end));
+            }
+        }
+    }
+    arrived
 }
 
 /// What stands behind `prefix`, by whole segments.
@@ -141,13 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_whose_prefix_has_no_end_is_refused() {
-        let deep = format!("/x{}/api", "/..//x".repeat(ENDS));
-        for target in ["/api/x/../../api/../api/..", "/..", "/a%00", &deep] {
-            let sent = sent("/api", "", target);
-            assert!(sent == Err(Denial::Prefix) || sent == Ok(target.to_owned()), "{target}: {sent:?}");
+    fn a_path_without_a_meaning_is_refused() {
+        for target in ["/..", "/api/../..", "/a%00", "/api//../x"] {
+            assert_eq!(sent("/api", "", target), Err(Denial::Prefix), "{target}");
         }
-        assert_eq!(sent("/api", "", &format!("/x{}/../api/y", "/./x/..".repeat(ENDS))), Err(Denial::Prefix));
+        assert_eq!(sent("/api", "", "/api/x/../../api/../api/..").as_deref(), Ok("/api/x/../../api/../api/.."));
+    }
+
+    #[test]
+    fn a_prefix_is_found_however_long_the_way_to_it() {
+        for way in ["/./x/..", "/api/..", "/api/./..", "//x/.."] {
+            let way = way.repeat(1000);
+            assert_eq!(sent("/api", "", &format!("{way}/api/y")).as_deref(), Ok("/y"), "{way}");
+        }
+        let rest = "/x/./..".repeat(1000);
+        assert_eq!(sent("/api/v1", "/v2", &format!("/%61pi/v1{rest}")), Ok(format!("/v2{rest}")));
     }
 
     #[test]
@@ -178,28 +204,46 @@ mod properties {
 
     use super::*;
 
+    const PREFIXES: [(&str, &str); 6] =
+        [("/a", ""), ("/a/b", ""), ("", "/v2"), ("/a", "/v2"), ("/a/b", "/a"), ("/b/a/b", "/")];
+
     fn targets() -> impl Strategy<Value = String> {
-        let piece = prop::sample::select(vec!["/", ".", "..", "%2e", "%61", "a", "b", "/a", "/b", "?"]);
+        let piece = prop::sample::select(vec!["/", ".", "..", "%2e", "%61", "a", "b", "/a", "/b", "/..", "/a/b", "?"]);
         proptest::collection::vec(piece, 0..16).prop_map(|pieces| format!("/{}", pieces.concat()))
+    }
+
+    fn meaning(path: &str) -> Option<String> {
+        path::merged(path.as_bytes()).ok().map(|merged| merged.path.into_owned())
+    }
+
+    /// How many bytes `strip` takes, by looking at every end of a segment.
+    fn taken(path: &str, strip: &str, behind: &str) -> Option<usize> {
+        let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+        ends.into_iter().find(|end| {
+            let (before, rest) = path.split_at(*end);
+            let means_rest = if rest.is_empty() { behind.is_empty() } else { meaning(rest).as_deref() == Some(behind) };
+            meaning(before).as_deref() == Some(strip) && means_rest
+        })
     }
 
     proptest! {
         #[test]
-        fn what_goes_out_means_what_stands_behind_the_prefix(target in targets()) {
-            let path = target.split('?').next().unwrap();
-            let Ok(meant) = path::merged(path.as_bytes()).map(|merged| merged.path.into_owned()) else { return Ok(()) };
-            for strip in ["/a", "/a/b"] {
-                let Ok(out) = tests::rewrite(strip, "").target(target.as_bytes()) else { continue };
-                let out = String::from_utf8(out).unwrap();
-                prop_assert!(out.starts_with('/'));
-                let rest = out.split('?').next().unwrap();
-                prop_assert!(target.ends_with(rest.strip_prefix('/').unwrap_or(rest)) || target.contains(&format!("{rest}?")) || rest == "/", "{target} {out}");
-                let got = path::merged(rest.as_bytes()).unwrap().path.into_owned();
-                match behind(&meant, strip) {
-                    Some("") => prop_assert_eq!(got, "/"),
-                    Some(behind) => prop_assert_eq!(got, behind),
-                    None => prop_assert_eq!(got, meant.clone()),
-                }
+        fn what_goes_out_is_what_stands_behind_the_prefix(target in targets()) {
+            let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+            for (strip, add) in PREFIXES {
+                let rewrite = tests::rewrite(strip, add);
+                let Some(meant) = meaning(path) else {
+                    prop_assert!(strip.is_empty() || rewrite.target(target.as_bytes()) == Err(Denial::Prefix), "{target}");
+                    continue;
+                };
+                let end = match behind(&meant, strip) {
+                    Some(behind) if !strip.is_empty() => taken(path, strip, behind).unwrap(),
+                    _ => 0,
+                };
+                let out = rewrite.target(target.as_bytes()).map(|out| String::from_utf8(out).unwrap());
+                let path = format!("{}{}", add.trim_end_matches('/'), &path[end..]);
+                let slash = if path.is_empty() { "/" } else { "" };
+                prop_assert_eq!(out, Ok(format!("{path}{slash}{query}")), "{} for {}", strip, target);
             }
         }
     }
