@@ -25,27 +25,39 @@ pub struct Own(SmallVec<[(String, Option<u16>); 4]>);
 impl Own {
     /// One more: a host, with or without a port.
     pub fn add(&mut self, authority: &str) {
-        let (host, port) = (host::normalise(authority), port(authority));
+        self.push(authority, port(authority));
+    }
+
+    /// The same host at the port it is connected to.
+    pub fn add_with_port(&mut self, authority: &str, port: u16) {
+        self.push(authority, Some(port));
+    }
+
+    fn push(&mut self, authority: &str, port: Option<u16>) {
+        let host = host::normalise(authority);
         if !host.is_empty() {
             self.0.push((host.into_owned(), port));
         }
     }
 
-    /// The same host at the port it is connected to.
-    pub fn add_with_port(&mut self, authority: &str, port: u16) {
-        let host = host::normalise(authority);
-        if !host.is_empty() {
-            self.0.push((host.into_owned(), Some(port)));
-        }
-    }
-
-    /// Is this one of them? Without a port, which many leave out, any of that name is.
-    fn contains(&self, authority: &str) -> bool {
+    /// Is this one of them? No port is the port of the scheme (RFC 3986, 6.2.3), on both sides: whatever else listens on
+    /// the machine of an origin is not the origin. An origin that was told its name without a port may say it so under
+    /// either scheme.
+    fn contains(&self, scheme: Option<u16>, authority: &str) -> bool {
         let (named, port) = (host::normalise(authority), port(authority));
-        let mut same = self.0.iter().filter(|(host, _)| *host == *named);
-        if port.is_none() { same.next().is_some() } else { same.any(|(_, own)| *own == port) }
+        let is_port = |own: Option<u16>| match (port, own) {
+            (None, None) => true,
+            (None, Some(own)) => scheme.map_or(matches!(own, HTTP | HTTPS), |scheme| own == scheme),
+            (Some(port), None) => scheme.map_or(matches!(port, HTTP | HTTPS), |scheme| port == scheme),
+            (Some(port), Some(own)) => port == own,
+        };
+        self.0.iter().any(|(host, own)| *host == *named && is_port(*own))
     }
 }
+
+/// Ports of the schemes.
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 fn port(authority: &str) -> Option<u16> {
     let behind = authority.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -77,12 +89,12 @@ impl<'a> Outside<'a> {
             return path.filter(|path| !path.starts_with("//") && !path.starts_with("/\\"));
         }
         let scheme_end = place.find("//")?;
-        if !["", "http:", "https:"].iter().any(|scheme| place[..scheme_end].eq_ignore_ascii_case(scheme)) {
-            return None;
-        }
+        // `//host`: that of the page, which the origin may not know.
+        let schemes = [("", None), ("http:", Some(HTTP)), ("https:", Some(HTTPS))];
+        let (_, port) = schemes.into_iter().find(|(scheme, _)| place[..scheme_end].eq_ignore_ascii_case(scheme))?;
         let rest = &place[scheme_end + 2..];
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        if authority.contains(['@', '\\']) || !own.contains(authority) || self.host.is_empty() {
+        if authority.contains(['@', '\\']) || !own.contains(port, authority) || self.host.is_empty() {
             return None;
         }
         let scheme = if scheme_end == 0 { String::new() } else { format!("{}:", self.scheme) };
@@ -135,6 +147,19 @@ mod tests {
             ("http://10.0.0.1:8080", Some("https://shop.example:8443")),
             ("https://[::1]:8080/", Some("https://shop.example:8443/")),
             ("//node-1/a", Some("//shop.example:8443/a")),
+            ("http://node-1/a", Some("https://shop.example:8443/a")),
+            ("http://node-1:80/a", Some("https://shop.example:8443/a")),
+            ("http://node-1:/a", Some("https://shop.example:8443/a")),
+            ("https://node-1/a", None),
+            ("https://node-1:80/a", Some("https://shop.example:8443/a")),
+            ("https://origin.internal/a", Some("https://shop.example:8443/a")),
+            ("https://origin.internal:443/a", Some("https://shop.example:8443/a")),
+            ("http://origin.internal:443/a", None),
+            ("http://origin.internal:8080/a", None),
+            ("http://10.0.0.1/", None),
+            ("https://10.0.0.1/", None),
+            ("//10.0.0.1/", None),
+            ("http://[::1]/", None),
             ("http://10.0.0.1:9090/", None),
             ("http://you@origin.internal/", None),
             ("http://origin.internal\\@evil.example/", None),
