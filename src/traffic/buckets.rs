@@ -88,14 +88,19 @@ impl Buckets {
         }
     }
 
-    /// What is counted, of so many keys at most.
+    /// What is counted, of so many keys at most. Each limit has an equal part of them, and what one does not need the
+    /// others have: a flood of keys on one limit takes nobody else's.
     pub fn tell(&self, most: usize, now: Instant) -> Carried {
         let (counts, now) = (self.counts.lock().clone(), moment(self.born, now));
-        let each = most / counts.len().max(1);
-        let told = counts.into_iter().map(|(limit, count)| {
-            let keys = count.cells.tell(each, now).into_iter();
-            let keys = keys.map(|known| [known.tag, known.owes << 1 | u64::from(known.turned_away)]).collect();
-            Told { limit, key: count.key, keys }
+        let mut counts: Vec<_> =
+            counts.into_iter().map(|(limit, count)| (count.cells.owing(now), limit, count)).collect();
+        counts.sort_unstable_by_key(|(owing, ..)| *owing);
+        let (mut left, mut others) = (most, counts.len());
+        let told = counts.into_iter().map(|(_, limit, count)| {
+            let known = count.cells.tell(left / others.max(1), now);
+            (left, others) = (left - known.len(), others - 1);
+            let keys = known.into_iter().map(|known| [known.tag, known.owes << 1 | u64::from(known.turned_away)]);
+            Told { limit, key: count.key, keys: keys.collect() }
         });
         Carried { secret: self.secret.0, limits: told.collect() }
     }
@@ -162,4 +167,36 @@ impl Buckets {
 /// Nanoseconds; 0 is before anything was asked.
 pub(super) fn moment(born: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX >> 1).max(1)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+mod tests {
+    use super::super::gcra::Gcra;
+    use super::*;
+
+    /// How many keys of each limit are told of, in the order of their numbers.
+    fn told(keys: &[usize], most: usize) -> Vec<usize> {
+        let now = Instant::now();
+        let (buckets, gcra) = (Buckets::new(now), Gcra::new(1.0, 5));
+        let name = |number| Name::Own("r".to_owned(), number);
+        for (number, keys) in keys.iter().enumerate() {
+            let cells = buckets.cells(name(number), "{client_ip}");
+            for key in 1..=*keys as u64 {
+                cells.ask(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), &gcra, moment(buckets.born, now)).unwrap();
+            }
+        }
+        let carried = buckets.tell(most, now);
+        let of = |number| carried.limits.iter().find(|told| told.limit == name(number)).unwrap().keys.len();
+        (0..keys.len()).map(of).collect()
+    }
+
+    #[test]
+    fn limits_share_what_may_be_told_and_a_flood_takes_no_other_s_part() {
+        assert_eq!(told(&[10, 20, 30], 60), [10, 20, 30]);
+        assert_eq!(told(&[10_000, 20, 30], 60), [20, 20, 20]);
+        assert_eq!(told(&[10_000, 5, 25], 60), [30, 5, 25]);
+        assert_eq!(told(&[10_000, 0, 0, 0], 4000), [4000, 0, 0, 0], "what nobody needs");
+        assert_eq!(told(&[10, 10, 10], 2).iter().sum::<usize>(), 2);
+    }
 }

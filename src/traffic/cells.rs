@@ -100,6 +100,11 @@ impl Cells {
         }
     }
 
+    /// How many keys are not even.
+    pub(super) fn owing(&self, now: u64) -> usize {
+        self.0.iter().map(|part| part.lock().iter().filter(|cell| !cell.is_free(now)).count()).sum()
+    }
+
     /// The keys that are not even, `most` of them: those that were turned away, and those that owe most, first.
     pub(super) fn tell(&self, most: usize, now: u64) -> Vec<Known> {
         let owing = self.0.iter().flat_map(|part| {
