@@ -45,6 +45,7 @@ pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complain
     check.routes(config);
     check.said.extend(limits::check(config, places).into_iter().map(|complaint| (Severity::Error, complaint)));
     check.said.extend(super::tls::check(config, places));
+    check.said.extend(super::unused::check(config).into_iter().map(|complaint| (Severity::Warning, complaint)));
     check.said
 }
 

@@ -40,6 +40,7 @@ pub mod split;
 pub mod tls;
 mod tree;
 pub mod units;
+mod unused;
 mod values;
 pub mod written;
 
