@@ -96,6 +96,8 @@ fn every_block_of_the_documents_is_taken() {
                 Command::new(env!("CARGO_BIN_EXE_moorgate")).arg("check").arg("-c").arg(&file).output().unwrap();
             let said = String::from_utf8_lossy(&check.stdout).into_owned();
             assert_eq!(check.status.code(), Some(0), "{}:{line}:\n{block}{said}", path.display());
+            let is_whole = block.starts_with("version:") && path.ends_with("README.md") && block.contains("routes:");
+            assert!(!is_whole || said.lines().count() == 1, "{}:{line}: {said}", path.display());
             count += 1;
         }
     }

@@ -30,6 +30,7 @@ mod doors_and_routes;
 mod draining;
 mod drains;
 mod events;
+mod examples;
 mod forwarding;
 mod framing;
 mod golden;

@@ -66,6 +66,11 @@ pub(crate) fn gateway(text: &str) -> Setup {
 }
 
 impl Setup {
+    /// With another configuration.
+    pub(crate) fn text(self, text: &str) -> Self {
+        Self { text: text.to_owned(), ..self }
+    }
+
     /// The origins that `$origins` and `$NAME` stand for.
     pub(crate) fn origins<'a>(mut self, origins: impl IntoIterator<Item = &'a Origin>) -> Self {
         for origin in origins {
