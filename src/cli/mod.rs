@@ -9,9 +9,11 @@ mod demo;
 #[cfg(test)]
 mod deployment;
 mod estate;
+mod explain;
 mod key;
 mod moves;
 mod offline;
+mod pages;
 mod places;
 mod plan;
 mod request;
@@ -69,6 +71,7 @@ enum Command {
     Check(offline::Check),
     Dump(offline::Dump),
     Schema(offline::Schema),
+    Explain(explain::Explain),
     Status(control::Status),
     Reload(control::Reload),
     Confirm(control::Confirm),
@@ -78,6 +81,8 @@ enum Command {
     Key(key::Key),
     Plan(plan::Plan),
     Demo(demo::Demo),
+    Completions(pages::Completions),
+    Man(pages::Man),
 }
 
 impl Command {
@@ -88,6 +93,7 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Schema(command) => command.run(),
+            Self::Explain(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Reload(command) => command.run(),
             Self::Confirm(command) => command.run(),
@@ -97,6 +103,8 @@ impl Command {
             Self::Key(command) => command.run(),
             Self::Plan(command) => command.run(),
             Self::Demo(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
         }
     }
 }
