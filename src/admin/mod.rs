@@ -8,6 +8,7 @@ mod certificates;
 mod crowd;
 mod forward;
 mod query;
+mod recent;
 mod restore;
 mod sample;
 mod serve;
@@ -42,8 +43,8 @@ pub use sample::{PoolSample, Sampled, SampledKey};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
 pub use status::{
-    CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RingStatus, Status,
-    UpgradeStatus, WeightStatus,
+    CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RecentStatus, RingStatus,
+    Status, StepsStatus, UpgradeStatus, WeightStatus,
 };
 use turn::{Turn, Whose};
 pub use view::show;

@@ -5,16 +5,21 @@ use serde::Serialize;
 
 use super::certificates::CertificateStatus;
 use crate::lifecycle::{ConfirmStatus, ReloadOutcome, TextStatus};
+use crate::snapshot::ShareChange;
 
 /// All of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Status {
+    /// The version of the program.
+    pub program: &'static str,
     /// Which process of a line of upgrades this is, from 1.
     pub generation: u64,
     /// How this process took over from the one before; null: it did not.
     pub upgrade: Option<UpgradeStatus>,
     /// Seconds since the start.
     pub uptime: f64,
+    /// The last minutes of all requests, in steps.
+    pub recent: RecentStatus,
     /// What is in force.
     pub config: ConfigStatus,
     /// Are more probes due than a process may run, so that intervals are longer than configured?
@@ -47,6 +52,8 @@ pub struct ConfigStatus {
     pub digest: String,
     /// The texts of the latest time, the newest first: that in force.
     pub history: Vec<TextStatus>,
+    /// Does the file say something else than what is in force?
+    pub drift: bool,
     /// What waits to be confirmed; null: nothing.
     pub confirm: Option<ConfirmStatus>,
 }
@@ -68,6 +75,16 @@ pub struct PoolStatus {
     pub panic: &'static str,
     /// Are more out than `min_healthy` allows, or is somebody in service that should not be?
     pub short: bool,
+    /// Tries a second that ended in the last minute, by all its origins.
+    pub rate: f64,
+    /// Failed tries among those of the last minute; null without any.
+    pub error_ratio: Option<f64>,
+    /// Median time of recent answers in seconds; null without any.
+    pub p50: Option<f64>,
+    /// The time 99 of 100 recent answers stayed below.
+    pub p99: Option<f64>,
+    /// The last minutes of its requests, in steps as those of all.
+    pub recent: StepsStatus,
     /// Where the origins come from; null: they are written in the file.
     pub discovery: Option<DiscoveryStatus>,
     /// By name.
@@ -87,6 +104,31 @@ pub struct DiscoveryStatus {
     pub failure: Option<String>,
 }
 
+/// The last minutes of all requests.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RecentStatus {
+    /// Seconds in a step.
+    pub step: f64,
+    /// Seconds since the last step ended; null: none did yet.
+    pub age: Option<f64>,
+    /// The steps.
+    #[serde(flatten)]
+    pub steps: StepsStatus,
+}
+
+/// What was counted in each step, the oldest first.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StepsStatus {
+    /// Requests that were answered.
+    pub requests: Vec<u64>,
+    /// Those of them that were answered by 5xx.
+    pub errors: Vec<u64>,
+    /// Further tries.
+    pub retries: Vec<u64>,
+    /// Failed tries that were not repeated, although their condition is listed.
+    pub suppressed: Vec<u64>,
+}
+
 /// A ring.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RingStatus {
@@ -94,6 +136,8 @@ pub struct RingStatus {
     pub fingerprint: String,
     /// The part of the circle that changed its owner by the last change.
     pub moved_ratio: f64,
+    /// Whose share of the circle that changed, the greatest change first; at most 32 of them.
+    pub changed: Vec<ShareChange>,
 }
 
 /// The recent keys of a pool: of the last five to ten minutes.
@@ -139,12 +183,14 @@ pub struct KeyStatus {
 /// An origin.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct OriginStatus {
-    /// `joining`, `up`, `ramping`, `kept`, `down`, `draining`, `leaving` or `parked`.
+    /// `joining`, `up`, `ramping`, `overloaded`, `kept`, `down`, `draining`, `leaving` or `parked`.
     pub state: &'static str,
     /// Why.
     pub why: String,
     /// Does it serve only while no other may be asked?
     pub backup: bool,
+    /// How far it came on the way to its share: the part of the probes it needs, or of the share; null when it is on none.
+    pub progress: Option<f64>,
     /// Where it is reached now; null while its name is not resolved.
     pub address: Option<String>,
     /// Where it is to be reached once that place is proven; null if it stays.
@@ -157,6 +203,10 @@ pub struct OriginStatus {
     pub in_flight: u64,
     /// Tries since it is known.
     pub requests: u64,
+    /// Tries a second that ended in the last minute.
+    pub rate: f64,
+    /// The part it has of the pool's tries of the last minute; null without any.
+    pub served: Option<f64>,
     /// Failed tries among the recent ones; null without any.
     pub error_ratio: Option<f64>,
     /// Recent answers from its own cache, as it says; null when it says nothing.

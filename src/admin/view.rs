@@ -1,14 +1,15 @@
 //! What is the gateway like at this moment? One look at the snapshot in force, for `/status` and for the gauges of
 //! `/metrics`, so that both tell the same and neither costs the data plane anything.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
 use super::certificates;
+use super::recent::Pace;
 use super::status::{
     CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, MovingStatus, OriginStatus, PoolStatus,
-    ProbeStatus, RingStatus, Status, WeightStatus,
+    ProbeStatus, RecentStatus, RingStatus, Status, StepsStatus, WeightStatus,
 };
 use crate::config::pool::Panic;
 use crate::health::{Address, Prober, Verdict};
@@ -23,15 +24,19 @@ impl Status {
     /// The state of everything in `snapshot`, as `prober` sees to it; `ledger`: how it came to that; `started`: when the
     /// process was.
     pub fn of(snapshot: &Snapshot, prober: &Prober, ledger: &Ledger, started: Instant, now: Instant) -> Self {
-        let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, now));
+        let up = now.saturating_duration_since(started);
+        let pool = |upstream: &Upstream| (upstream.tail.name.to_string(), pool(snapshot, upstream, up, now));
         Self {
+            program: env!("CARGO_PKG_VERSION"),
             generation: 1,
             upgrade: None,
-            uptime: now.saturating_duration_since(started).as_secs_f64(),
+            uptime: up.as_secs_f64(),
+            recent: RecentStatus::default(),
             config: ConfigStatus {
                 version: snapshot.version(),
                 digest: snapshot.digest().to_owned(),
                 history: ledger.texts(),
+                drift: false,
                 confirm: ledger.confirm(),
             },
             probes_stretched: prober.is_stretched(),
@@ -81,14 +86,14 @@ fn count(upstream: &Upstream, verdict: Verdict, now: Instant) -> usize {
     }
 }
 
-fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
-    let shares = upstream.pool.effective_shares();
+fn pool(snapshot: &Snapshot, upstream: &Upstream, up: Duration, now: Instant) -> PoolStatus {
+    let (shares, pace) = (upstream.pool.effective_shares(), Pace::of(upstream, up, now));
     let panic = snapshot.config().pools.get(&*upstream.tail.name).map(|written| written.health.panic);
     let origin = |(number, member): (usize, &Member)| {
-        (member.name().to_string(), origin(member, shares.get(number).copied().unwrap_or_default(), now))
+        (member.name().to_string(), origin(member, shares.get(number).copied().unwrap_or_default(), &pace, now))
     };
     let parked = upstream.pool.parked().into_iter().flat_map(|parked| parked.stays(now));
-    let parked = parked.map(|stay| (stay.origin.name().to_string(), parked_origin(stay, now)));
+    let parked = parked.map(|stay| (stay.origin.name().to_string(), parked_origin(stay, &pace, now)));
     PoolStatus {
         algorithm: upstream.pool.algorithm(),
         key: upstream.pool.key().map(|key| key.text().to_owned()),
@@ -97,9 +102,18 @@ fn pool(snapshot: &Snapshot, upstream: &Upstream, now: Instant) -> PoolStatus {
             .cache
             .as_ref()
             .map(|_| CacheStatus { hit_ratio: upstream.hit_ratio(now), hit_ratio_before: upstream.hit_ratio_before }),
-        ring: RingStatus { fingerprint: upstream.tail.fingerprint.to_string(), moved_ratio: upstream.moved },
+        ring: RingStatus {
+            fingerprint: upstream.tail.fingerprint.to_string(),
+            moved_ratio: upstream.moved,
+            changed: upstream.changed.to_vec(),
+        },
         panic: if panic == Some(Panic::Fail) { "fail" } else { "keep" },
         short: upstream.pool.roster().is_short(),
+        rate: pace.rate(pace.all.attempts),
+        error_ratio: pace.all.error_ratio,
+        p50: pace.all.p50.map(|time| time.as_secs_f64()),
+        p99: pace.all.p99.map(|time| time.as_secs_f64()),
+        recent: StepsStatus::default(),
         discovery: upstream.found.as_ref().map(|found| discovery(&found.source, now)),
         origins: upstream.pool.members().iter().enumerate().map(origin).chain(parked).collect::<IndexMap<_, _>>(),
     }
@@ -145,7 +159,7 @@ fn discovery(source: &Source, now: Instant) -> DiscoveryStatus {
     }
 }
 
-fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
+fn origin(member: &Member, share: f64, pace: &Pace, now: Instant) -> OriginStatus {
     let weight = WeightStatus { configured: member.weight(), effective: member.effective_weight() };
     let moving_to = member.successor().map(|to| MovingStatus {
         address: to.address.endpoint().map(|endpoint| endpoint.to_string()),
@@ -156,13 +170,13 @@ fn origin(member: &Member, share: f64, now: Instant) -> OriginStatus {
         weight,
         share,
         moving_to,
-        ..known(member.origin(), member.address(), now)
+        ..known(member.origin(), member.address(), pace, now)
     }
 }
 
 /// An origin that gets no requests, and is not forgotten yet.
-fn parked_origin(stay: &Stay, now: Instant) -> OriginStatus {
-    let known = known(&stay.origin, &stay.address, now);
+fn parked_origin(stay: &Stay, pace: &Pace, now: Instant) -> OriginStatus {
+    let known = known(&stay.origin, &stay.address, pace, now);
     let left = stay.until.saturating_duration_since(now).as_secs();
     let why = format!("dropped by a reload, kept ready for {left} s; else it were {}: {}", known.state, known.why);
     let weight = WeightStatus { configured: stay.weight, effective: 0.0 };
@@ -170,19 +184,22 @@ fn parked_origin(stay: &Stay, now: Instant) -> OriginStatus {
 }
 
 /// What is known of an origin wherever it stands.
-fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
+fn known(origin: &Origin, address: &Address, pace: &Pace, now: Instant) -> OriginStatus {
     let report = origin.health().report();
     let recent = origin.tally().summary(now);
     OriginStatus {
         state: report.verdict.as_str(),
         why: report.why.to_string(),
         backup: false,
+        progress: report.why.progress(),
         address: address.endpoint().map(|endpoint| endpoint.to_string()),
         moving_to: None,
         weight: WeightStatus::default(),
         share: 0.0,
         in_flight: origin.in_flight() as u64,
         requests: origin.tally().attempts(),
+        rate: pace.rate(recent.attempts),
+        served: pace.part(recent.attempts),
         error_ratio: recent.error_ratio,
         hit_ratio: (recent.lookups > 0).then(|| recent.hits as f64 / recent.lookups as f64),
         p50: recent.p50.map(|time| time.as_secs_f64()),
@@ -198,14 +215,13 @@ fn known(origin: &Origin, address: &Address, now: Instant) -> OriginStatus {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::{Value, json};
 
     use super::*;
     use crate::config;
-    use crate::observe::Metrics;
+    use crate::observe::minutes::STEP;
     use crate::observe::sample::Sighting;
+    use crate::observe::{Metrics, Minutes};
 
     const TEXT: &str = "\
 version: 1
@@ -260,12 +276,71 @@ pools:
         assert_eq!(
             heavy,
             json!({
-                "state": "up", "why": "assumed up: not probed yet", "backup": false, "address": "10.0.0.2:80",
+                "state": "up", "why": "assumed up: not probed yet", "backup": false, "progress": null, "address": "10.0.0.2:80",
                 "moving_to": null,
                 "weight": { "configured": 3, "effective": 3.0 }, "share": null, "in_flight": 0, "requests": 0,
+                "rate": 0.0, "served": null,
                 "error_ratio": null, "hit_ratio": null, "p50": null, "p99": null, "last_probe": null,
             })
         );
+    }
+
+    #[test]
+    fn status_says_how_fast_it_goes_and_who_really_serves() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let snapshot = snapshot(&metrics, now);
+        let members = snapshot.named("origin").unwrap().pool.members();
+        for (member, attempts) in members.iter().zip([30, 90]) {
+            let tally = member.origin().tally();
+            (0..attempts).for_each(|n| tally.record(n < 3, Some(Duration::from_millis(2)), None, now));
+        }
+        let pool = |up: u64| {
+            let later = now + Duration::from_secs(1);
+            serde_json::to_value(&seen(&snapshot, later - Duration::from_secs(up), later).pools["origin"]).unwrap()
+        };
+        let young = pool(10);
+        assert_eq!((&young["rate"], &young["error_ratio"]), (&json!(12.0), &json!(0.05)));
+        assert!((0.001..0.003).contains(&young["p99"].as_f64().unwrap()), "{young}");
+        let old = pool(100);
+        assert_eq!((&old["rate"], &old["origins"]["10.0.0.1:80"]["rate"]), (&json!(2.0), &json!(0.5)));
+        let served = |name: &str| old["origins"][name]["served"].clone();
+        let served = ["10.0.0.1:80", "10.0.0.2:80", "b.example:81"].map(served);
+        assert_eq!(served, [json!(0.25), json!(0.75), json!(0.0)]);
+        assert_eq!(pool(0)["rate"], json!(24.0), "never as if all had happened in no time");
+    }
+
+    #[test]
+    fn status_says_how_the_last_minutes_went() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let (snapshot, minutes) = (snapshot(&metrics, now), Minutes::new(metrics.clone()));
+        let route = metrics.route("r", Some("origin"));
+        minutes.look(now);
+        [200, 502].iter().for_each(|code| route.answered("GET", *code, Duration::ZERO));
+        minutes.look(now + STEP);
+        let later = now + STEP + Duration::from_secs(1);
+        metrics.configuration(1, true);
+        let status = serde_json::to_value(seen(&snapshot, now, later).with(&metrics, &minutes, later)).unwrap();
+        let steps = json!({ "requests": [2], "errors": [1], "retries": [0], "suppressed": [0] });
+        assert_eq!(status["pools"]["origin"]["recent"], steps);
+        assert_eq!((&status["recent"]["step"], &status["recent"]["age"]), (&json!(5.0), &json!(1.0)));
+        assert_eq!((&status["recent"]["requests"], &status["config"]["drift"]), (&json!([2]), &json!(true)));
+    }
+
+    #[test]
+    fn status_says_whose_share_the_last_change_moved() {
+        let (metrics, now) = (Metrics::new().unwrap(), Instant::now());
+        let before = snapshot(&metrics, now);
+        let smaller = TEXT.replace(", \"b.example:81\"", "");
+        let compile = |config: &config::Config| Snapshot::compile(config, Some(&before), &metrics, now);
+        let (_, after) = config::parse_with("m.yaml", &smaller, compile).unwrap();
+        let ring = serde_json::to_value(&seen(&after, now, now).pools["origin"].ring).unwrap();
+        let changed = ring["changed"].as_array().unwrap();
+        assert_eq!(
+            (changed.len(), &changed[0]["origin"], &changed[0]["after"]),
+            (3, &json!("b.example:81"), &json!(0.0))
+        );
+        let [gone, all] = [&changed[0]["before"], &ring["moved_ratio"]].map(|part| part.as_f64().unwrap());
+        assert!((gone - all).abs() < 1e-9, "{gone} {all}");
     }
 
     #[test]

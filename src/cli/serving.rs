@@ -30,9 +30,10 @@ use crate::lifecycle::resolving::resolve_names;
 use crate::lifecycle::signals::{self, Leaving};
 use crate::lifecycle::supervise::Supervisor;
 use crate::lifecycle::{
-    self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, reload, renewal, watch,
+    self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, recording, reload, renewal, watch,
 };
 use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
+use crate::observe::Minutes;
 use crate::observe::access_log::{self, AccessLog, Format};
 use crate::proxy::{Gateway, unheard};
 
@@ -46,6 +47,7 @@ struct Common {
     reloads: Reloads,
     leaving: Leaving,
     prober: Arc<Prober>,
+    minutes: Arc<Minutes>,
     /// Set before anybody is answered.
     upgrades: Arc<OnceLock<Arc<Upgrades>>>,
     /// Descriptors of the listening sockets, for the next process.
@@ -137,6 +139,7 @@ impl Start {
             reloads,
             leaving: leaving.clone(),
             prober: Arc::new(Prober::new()),
+            minutes: Arc::new(Minutes::new(self.metrics.clone())),
             upgrades: Arc::default(),
             shared: Arc::default(),
             turn: switch::Sender::new(!takes_over),
@@ -186,8 +189,9 @@ impl Start {
         // what is seen before another process has said what it learned would count twice
         let in_turn = |work| lifecycle::in_turn(common.turn.subscribe(), work);
         let renewal = renewal::follow(store.clone(), reloads.clone());
-        let mut work =
-            vec![("resolver", in_turn(resolving)), ("prober", in_turn(probing)), ("renewal", in_turn(renewal))];
+        let recording = recording::record(common.minutes.clone());
+        let all = [("resolver", resolving), ("prober", probing), ("renewal", renewal), ("recorder", recording)];
+        let mut work = Vec::from(all.map(|(name, work)| (name, in_turn(work))));
         if let (true, Some(file), Some(look)) = (self.watch, self.texts.file.clone(), self.look) {
             work.push(("watcher", watch::follow(file, look, reloads.clone())));
         }
@@ -228,7 +232,7 @@ impl Start {
         let (readiness, reloads, prober, started) =
             (common.readiness.clone(), common.reloads.clone(), common.prober.clone(), self.started);
         let (ledger, leaving, upgrade) = (self.ledger.clone(), common.leaving.clone(), common.upgrade.clone());
-        let shared = common.shared.clone();
+        let (shared, minutes, told) = (common.shared.clone(), common.minutes.clone(), self.metrics.clone());
         let (generation, [calls, upgrades]) = (self.metrics.generation(), [(); 2].map(|()| common.upgrades.clone()));
         admin::Gateway {
             ready: Box::new(move || readiness.ask()),
@@ -240,6 +244,7 @@ impl Start {
             }),
             status: Box::new(move || {
                 let status = admin::Status::of(&store.load(), &prober, &ledger, started, now());
+                let status = status.with(&told, &minutes, now());
                 admin::Status { generation, upgrade: upgrade.lock().clone(), ..status }
             }),
             config: Box::new(move || config::dump_masked(running.load().config())),

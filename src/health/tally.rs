@@ -70,6 +70,12 @@ impl Tally {
         self.errors.load(Relaxed)
     }
 
+    /// How far back what is remembered of the last minute goes; `None`: nothing is.
+    pub fn reach(&self, now: Instant) -> Option<Duration> {
+        let began = self.recent.lock().spans.iter().map(|span| span.began).min()?;
+        Some(now.saturating_duration_since(began)).filter(|back| *back <= MEMORY)
+    }
+
     /// The last minute.
     pub fn summary(&self, now: Instant) -> Summary {
         Self::summary_of([self], now)

@@ -192,6 +192,20 @@ impl Why {
             Self::Unresolved => "unresolved",
         }
     }
+
+    /// How far an origin is that has not all of its share: of the probes it needs, or of the share. `None`: it is not on its
+    /// way.
+    pub fn progress(self) -> Option<f64> {
+        match self {
+            Self::NotProven { rise: 0, .. } => Some(0.0),
+            Self::NotProven { good, rise } => Some((f64::from(good) / f64::from(rise)).min(1.0)),
+            Self::Growing { percent, .. }
+            | Self::Held { percent, .. }
+            | Self::Overloaded { percent, .. }
+            | Self::Draining { percent } => Some((f64::from(percent) / 100.0).min(1.0)),
+            _ => None,
+        }
+    }
 }
 
 impl Change {
@@ -247,6 +261,14 @@ mod tests {
     fn kept_is_usable_and_joining_is_not() {
         let usable: Vec<_> = Verdict::ALL.into_iter().filter(|verdict| verdict.usable()).collect();
         assert_eq!(usable, [Verdict::Up, Verdict::Ramping, Verdict::Overloaded, Verdict::Kept, Verdict::Leaving]);
+    }
+
+    #[test]
+    fn progress_is_of_probes_or_of_the_share() {
+        let not_proven = |good, rise| Why::NotProven { good, rise }.progress();
+        assert_eq!([not_proven(0, 0), not_proven(1, 2), not_proven(5, 2)], [Some(0.0), Some(0.5), Some(1.0)]);
+        assert_eq!(Why::Growing { percent: 31, left: 9 }.progress(), Some(0.31));
+        assert_eq!(Why::Passing.progress(), None);
     }
 
     #[test]

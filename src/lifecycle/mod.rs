@@ -23,6 +23,7 @@ mod outcome;
 mod pending;
 pub mod probing;
 mod readiness;
+pub mod recording;
 pub mod reload;
 pub mod renewal;
 pub mod resolving;

@@ -9,6 +9,11 @@ impl Metrics {
         self.0.config_drift.set(drift.into());
     }
 
+    /// Does the file say something else than what is in force?
+    pub fn is_drifted(&self) -> bool {
+        self.0.config_drift.value() != 0
+    }
+
     /// When certificates end, by name; of others nothing is shown any more.
     pub fn certificates<'a>(&self, all: impl IntoIterator<Item = (&'a str, f64)>) {
         self.0.expiry.clear();

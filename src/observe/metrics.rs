@@ -22,7 +22,7 @@ use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 /// The label of a request without route or pool, and of what is told of a pool as a whole.
-const NONE: &str = "-";
+pub(super) const NONE: &str = "-";
 
 /// Pools of more origins have histograms as a whole, not of each origin (rule S1): they are most of a scrape.
 const TIMED_EACH: usize = 200;

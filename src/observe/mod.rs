@@ -11,6 +11,7 @@ mod interned;
 pub mod log;
 mod meters;
 mod metrics;
+pub mod minutes;
 mod record;
 mod request_id;
 pub mod sample;
@@ -25,6 +26,7 @@ pub use meters::{
     RouteMeters, RouteTimes, SharedMeters,
 };
 pub use metrics::{CONTENT_TYPE, Metrics};
+pub use minutes::Minutes;
 pub use record::{Attempt, Peer, Record};
 pub use request_id::RequestId;
 pub use sample::Sample;

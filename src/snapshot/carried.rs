@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::settle::Before;
-use super::{Past, Snapshot, Upstream, found, settle};
+use super::{Past, ShareChange, Snapshot, Upstream, found, settle};
 use crate::config::{self, Complaint, Config};
 use crate::observe::{Metrics, sample};
 use crate::pool::{self, Parked};
@@ -55,6 +55,8 @@ struct GoneCarried {
 pub(super) struct UpstreamCarried {
     pub(super) pool: pool::Carried,
     moved: f64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    changed: Vec<ShareChange>,
     #[serde(default = "everything")]
     may_move: f64,
     #[serde(default)]
@@ -111,6 +113,7 @@ impl UpstreamCarried {
         Self {
             pool: upstream.pool.export(now),
             moved: upstream.moved,
+            changed: upstream.changed.to_vec(),
             may_move: upstream.may_move,
             hit_ratio_before: upstream.hit_ratio_before,
             found: upstream.found.as_ref().map(|found| found.export(now)),
@@ -122,7 +125,8 @@ impl UpstreamCarried {
     pub(super) fn give(&self, upstream: Upstream, now: Instant) -> Upstream {
         upstream.tail.sample.hear(&self.sample, now);
         let [moved, may_move] = [self.moved, self.may_move].map(|part| part.clamp(0.0, 1.0));
-        Upstream { moved, may_move, hit_ratio_before: self.hit_ratio_before, ..upstream }
+        let changed = self.changed.clone().into();
+        Upstream { moved, changed, may_move, hit_ratio_before: self.hit_ratio_before, ..upstream }
     }
 }
 

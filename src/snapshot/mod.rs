@@ -45,7 +45,7 @@ pub use route::{Route, RouteTail};
 pub use settle::Settled;
 pub use split::{Leg, Split};
 pub use store::Store;
-pub use upstream::{PoolTail, Upstream};
+pub use upstream::{PoolTail, ShareChange, Upstream};
 
 use files::both;
 use past::Past;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderValue;
+use serde::{Deserialize, Serialize};
 
 use super::Found;
 use crate::balance;
@@ -31,11 +32,27 @@ pub struct Upstream {
     /// Share of the hash circle that changed its owner when this pool's placement last changed; 0 as long as it never
     /// did, 1 when key, arguments or `on_missing` changed.
     pub moved: f64,
+    /// Whose share of the circle that changed, the greatest change first; only the greatest are kept.
+    pub changed: Arc<[ShareChange]>,
     /// What may have moved then whatever its guard says: what was allowed once, and everything where no guard is asked.
     pub may_move: f64,
     /// Where its origins come from, when they are not written.
     pub found: Option<Found>,
 }
+
+/// A share of the circle that changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShareChange {
+    /// Whose it is, or was.
+    pub origin: String,
+    /// What it was; 0: the origin is new.
+    pub before: f64,
+    /// What it became; 0: the origin is gone.
+    pub after: f64,
+}
+
+/// Changes of shares that are kept.
+const CHANGES: usize = 32;
 
 /// What a request keeps of its pool once its answer has begun.
 pub struct PoolTail {
@@ -65,7 +82,7 @@ impl Upstream {
             Some(before) if *before.tail.fingerprint == *pool.fingerprint() => Arc::clone(&before.tail.fingerprint),
             _ => Arc::from(pool.fingerprint()),
         };
-        let moved = before.map_or(0.0, |before| moved(before, &pool));
+        let (moved, changed) = before.map_or_else(Default::default, |before| moved(before, &pool));
         let stays = before.filter(|before| before.tail.fingerprint == fingerprint);
         let may_move = stays.map_or(1.0, |before| before.may_move);
         let hit_ratio_before = before.and_then(|before| match before.tail.fingerprint == fingerprint {
@@ -76,7 +93,8 @@ impl Upstream {
         let sample = before.map_or_else(|| Arc::new(Sample::new(now)), |before| Arc::clone(&before.tail.sample));
         let tail = PoolTail { name: Arc::clone(name), fingerprint, meters: metrics.pool(name), trial: None, sample };
         let (hosts, cache) = (hosts(written, &pool, before)?, CacheStatus::compile(&written.cache_status));
-        Ok(Self { tail: Arc::new(tail), meters, hosts, cache, hit_ratio_before, moved, may_move, found: None, pool })
+        let tail = Arc::new(tail);
+        Ok(Self { tail, meters, hosts, cache, hit_ratio_before, moved, changed, may_move, found: None, pool })
     }
 
     /// The part of the recent answers of its members that came from their caches, as far as they say so.
@@ -107,11 +125,43 @@ fn hosts(
     hosts.collect::<Result<_, _>>().map_err(|invalid| invalid.at("host"))
 }
 
-/// Share of the circle that changed its owner with the last change of placement: this one, if it is one.
-fn moved(before: &Upstream, after: &Pool) -> f64 {
+/// Share of the circle that changed its owner with the last change of placement, and whose share that changed: this
+/// one, if it is one.
+fn moved(before: &Upstream, after: &Pool) -> (f64, Arc<[ShareChange]>) {
     match &before.pool {
-        pool if pool.fingerprint() == after.fingerprint() => before.moved,
-        pool if pool.keys_as(after) => balance::moved(&pool.placement(), &after.placement()).ratio,
-        _ => 1.0,
+        pool if pool.fingerprint() == after.fingerprint() => (before.moved, Arc::clone(&before.changed)),
+        pool if pool.keys_as(after) => {
+            let moved = balance::moved(&pool.placement(), &after.placement());
+            (moved.ratio, changed(moved.shares))
+        }
+        _ => (1.0, Arc::default()),
+    }
+}
+
+fn changed(shares: impl IntoIterator<Item = (String, balance::moved::Shares)>) -> Arc<[ShareChange]> {
+    let change = |(origin, share): (_, balance::moved::Shares)| {
+        let by = (share.after - share.before).abs();
+        (by > 0.0).then_some((by, ShareChange { origin, before: share.before, after: share.after }))
+    };
+    let mut all: Vec<_> = shares.into_iter().filter_map(change).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().take(CHANGES).map(|(_, change)| change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_changed_shares_the_greatest_are_kept_and_who_kept_its_own_is_not_told_of() {
+        let share = |number: u32| {
+            let after = f64::from(number) / 1000.0;
+            (number.to_string(), balance::moved::Shares { before: 0.01, after })
+        };
+        let kept = changed((0..100).map(share));
+        assert_eq!(kept.len(), CHANGES);
+        assert_eq!(kept[0], ShareChange { origin: "99".into(), before: 0.01, after: 0.099 });
+        let all = changed([share(10), share(25), share(0)]);
+        assert_eq!(all.iter().map(|change| &*change.origin).collect::<Vec<_>>(), ["25", "0"]);
     }
 }
