@@ -149,6 +149,8 @@ impl Lease {
             }
             // Failures of ours or of the client say nothing about the origin.
             Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
+            // It ends connections in good order.
+            Outcome::Failed(Class::Unprocessed) => return,
             Outcome::Failed(class) => {
                 self.failed(class, now);
                 self.took(true, now);

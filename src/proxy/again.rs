@@ -16,6 +16,7 @@ use pingora_proxy::Session;
 use super::ctx::{Attempt, Body, Ctx, Running};
 use super::forward::{has_untried, next_untried};
 use super::grpc::in_time;
+use super::shared::is_hushed;
 use super::watchdog::Late;
 use super::wire::Fault;
 use super::{Gateway, reject};
@@ -74,8 +75,8 @@ impl Gateway {
         // The connection may know better why nothing more came from its client.
         let fault = ctx.wire.as_ref().and_then(|wire| wire.fault()).filter(|_| class == Class::ClientGone);
         let class = in_time(fault.map_or(class, Fault::class), ctx, now);
-        if class == Class::Stale {
-            running.lease.origin().hide_idle(self.shard);
+        if matches!(class, Class::Stale | Class::Unprocessed) || is_hushed(running, class, now) {
+            self.leave(ctx);
         }
         end(ctx, Outcome::Failed(class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)
@@ -141,6 +142,7 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
         response_started: session.response_written().is_some_and(|head| reject::is_final(head.status)),
         untried_left: has_untried(ctx, now),
         stale_used: ctx.stale_used,
+        unprocessed: ctx.unprocessed,
     };
     let meters = &upstream.tail.meters;
     match route.retry.decide(&ask, upstream.pool.budget(), now) {
@@ -153,7 +155,9 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
             let next = if place == Place::Same { same() } else { next_untried(ctx, now) };
             let Some(next) = next else { return false };
             meters.retried(reason.as_str());
-            ctx.stale_used |= place == Place::Same;
+            let unprocessed = failure == Failure::Class(Class::Unprocessed);
+            ctx.unprocessed += u32::from(unprocessed);
+            ctx.stale_used |= place == Place::Same && !unprocessed;
             ctx.tries += u32::from(!free);
             ctx.next = Some(next);
             true

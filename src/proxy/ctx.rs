@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::limit;
 use super::mirror::Mirroring;
 use super::request::Host;
+use super::shared::Shared;
 use super::watchdog::Watch;
 use super::wire::{Serving, Wire};
 use crate::health::Endpoint;
@@ -49,6 +50,8 @@ pub struct Ctx {
     /// Tries that count: rule T2.
     pub(super) tries: u32,
     pub(super) stale_used: bool,
+    /// How often it was not processed, as its origin said.
+    pub(super) unprocessed: u32,
     /// Where the next try goes, chosen before the last answer was given up.
     pub(super) next: Option<Pick>,
     pub(super) running: Option<Running>,
@@ -116,6 +119,10 @@ pub(super) struct Running {
     pub(super) lease: Lease,
     /// The number of its connection, if it makes one.
     pub(super) connection: u64,
+    /// What it may be a connection of: the group of its peer.
+    pub(super) group: u64,
+    /// Whether a connection that it shares is heard of.
+    pub(super) shared: Option<Shared>,
     pub(super) watch: Option<Watch>,
     /// The connection takes no further request.
     pub(super) last_on_connection: bool,
@@ -165,6 +172,7 @@ impl Ctx {
             attempts: SmallVec::new(),
             tries: 0,
             stale_used: false,
+            unprocessed: 0,
             next: None,
             running: None,
             headed: None,

@@ -20,6 +20,7 @@ use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::peer::{lacks_h2, speak_h2, took};
 use super::request::{ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts};
+use super::shared::Shared;
 use super::{Gateway, certificate, grpc, kept, reject};
 use crate::balance;
 use crate::pool::{Ask, Pick, Pool, Protocol, Timeouts};
@@ -79,6 +80,8 @@ impl Gateway {
         ctx.running = Some(Running {
             lease,
             connection,
+            group: peer.group_key,
+            shared: None,
             watch: None,
             last_on_connection: false,
             given_up: false,
@@ -117,10 +120,12 @@ impl Gateway {
         }
         running.last_on_connection = last && !h2;
         // An HTTP/2 connection has other requests on it: it is passed over from now on, and ends when it is idle.
-        if last && h2 && Some(held.peer.group_key) == group {
+        if last && h2 && Some(running.group) == group {
             running.lease.origin().hide_idle(self.shard);
         }
-        if !shared {
+        if shared {
+            running.shared = Shared::of(held.digest, now);
+        } else {
             running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));
             owe(ctx, now);
         }

@@ -17,8 +17,9 @@ use super::reject::{self, Facts, facts};
 use crate::pool::Timeouts;
 use crate::resilience::Class;
 
-/// Our own clock may be behind the client's by as much, and its time-out comes first if it can.
-const GRACE: Duration = Duration::from_millis(20);
+/// A client ends its call by itself at its deadline, and what it says takes as long to come as the call took. It is waited
+/// for so much longer: ours ends the connection for the calls to come, its own does not.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// The codes of gRPC that are ours to give.
 mod codes {

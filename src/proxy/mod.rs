@@ -27,6 +27,7 @@ mod record;
 pub mod reject;
 mod request;
 mod served;
+mod shared;
 pub mod unheard;
 mod value;
 pub mod watchdog;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer};
 
-use super::Gateway;
 use super::ctx::Ctx;
 use super::dial::{Counted, in_turn};
 use super::forward::silence;
+use super::{Gateway, shared};
 use crate::health::Endpoint;
 use crate::pool::{Member, Origin, Pick, Pool, Settings, Timeouts};
 use crate::resilience::Class;
@@ -85,6 +85,7 @@ pub(super) fn over_h2(options: &mut PeerOptions) {
     options.h2_connection_window_size = Some(WINDOWS.1);
     options.set_http_version(2, 2);
     options.max_h2_streams = STREAMS;
+    options.tcp_keepalive = Some(shared::keep_alive());
 }
 
 /// Pingora goes on in HTTP/1.1 on a connection whose origin did not agree to HTTP/2. We do not: nothing was sent yet, and

@@ -33,7 +33,9 @@ pub fn facts(class: Class) -> Facts {
         Class::ConnectTimeout => (StatusCode::GATEWAY_TIMEOUT, "connection_timeout"),
         Class::TlsFailed => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
         Class::Untrusted => (StatusCode::BAD_GATEWAY, "tls_certificate_error"),
-        Class::Stale | Class::Reset | Class::ClosedEarly => (StatusCode::BAD_GATEWAY, "connection_terminated"),
+        Class::Stale | Class::Unprocessed | Class::Unspoken | Class::Reset | Class::ClosedEarly => {
+            (StatusCode::BAD_GATEWAY, "connection_terminated")
+        }
         Class::ResponseTimeout | Class::Deadline => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
         Class::InvalidResponse => (StatusCode::BAD_GATEWAY, "http_protocol_error"),
         Class::NoOrigin => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),

@@ -34,6 +34,11 @@ classes! {
     Untrusted = "tls_failed",
     /// A pooled connection closed before a byte came back.
     Stale = "stale",
+    /// The origin did not process the request and said so, by GOAWAY or REFUSED_STREAM of HTTP/2, or its connection took
+    /// no stream for it.
+    Unprocessed = "stale",
+    /// A connection ended before HTTP/2 was spoken on it: nothing was sent.
+    Unspoken = "reset",
     /// A connection closed before the header was whole.
     Reset = "reset",
     /// The origin was silent for too long, or took nothing of the request for too long.
@@ -73,11 +78,14 @@ classes! {
 }
 
 impl Class {
-    /// A word that no other class has: two limits are one to those outside, as are two ways to fail in TLS.
+    /// A word that no other class has: two limits are one to those outside, as are two ways to fail in TLS, and two to
+    /// lose a connection.
     pub(super) const fn tag(self) -> &'static str {
         match self {
             Self::Saturated => "saturated",
             Self::Untrusted => "untrusted",
+            Self::Unprocessed => "unprocessed",
+            Self::Unspoken => "unspoken",
             other => other.as_str(),
         }
     }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Failure, Reason};
+use super::{Class, Failure, Reason};
 use crate::config::route::Condition;
 
 /// The conditions that hold for a method, `non_idempotent` already worked in.
@@ -44,6 +44,8 @@ impl Conditions {
     pub(super) fn hold(&self, reason: Reason, failure: Failure) -> bool {
         match (reason, failure) {
             (Reason::Connect, _) => self.connect,
+            // Not processed is as good as not sent.
+            (Reason::Stale, Failure::Class(Class::Unprocessed)) => self.stale || self.connect,
             (Reason::Stale, _) => self.stale,
             (Reason::Reset, _) => self.reset,
             (Reason::Timeout, _) => self.timeout,

@@ -91,6 +91,9 @@ fn while_connecting(error: &Error) -> Class {
         // An operator's firewall or a socket's mode says no as clearly as the origin would (EPERM, EACCES); any other
         // InternalError is ours.
         ErrorType::InternalError if root_io(error).is_none() => Class::LocalLimit,
+        ErrorType::HandshakeError => Class::Unspoken,
+        // There is a connection, perhaps a kept one, that takes no stream.
+        ErrorType::H2Error => Class::Unprocessed,
         _ => Class::ConnectRefused,
     }
 }
@@ -112,13 +115,23 @@ fn after_connecting(error: &Error, reused: bool, answer: Answer) -> Class {
 
 /// h2 says itself who ended the stream: the other side, the wire, or its own parser.
 fn by_h2(error: &h2::Error, reused: bool, answer: Answer) -> Class {
-    // Other resets are an answer to this one stream: the connection was not stale.
-    let connection_ended = error.is_io() || error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    if answer == Answer::Nothing && is_unprocessed(error) {
+        return Class::Unprocessed;
+    }
+    // Resets are an answer to this one stream: the connection was not stale.
     if error.is_io() || error.is_remote() {
-        lost(reused && connection_ended, answer, false)
+        lost(reused && (error.is_io() || error.is_go_away()), answer, false)
     } else {
         Class::InvalidResponse
     }
+}
+
+/// Did the origin say that it never looked at this stream (RFC 9113, sections 6.8 and 8.7)? Only streams behind the last
+/// one that a GOAWAY names are told of it: the others go on, and fail by the wire if they do.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    let reason = error.reason();
+    let left = reason == Some(h2::Reason::NO_ERROR) || reason == Some(h2::Reason::ENHANCE_YOUR_CALM);
+    error.is_remote() && (error.is_go_away() && left || error.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM))
 }
 
 /// A connection that ended before its answer did.
@@ -194,7 +207,8 @@ mod tests {
         check(&os(ConnectNoRoute, Errno::EHOSTUNREACH), Stage::Connecting, Class::ConnectRefused);
         check(&os(ConnectError, Errno::ENOENT), Stage::Connecting, Class::ConnectRefused);
         check(&os(InternalError, Errno::EACCES), Stage::Connecting, Class::ConnectRefused);
-        check(&os(HandshakeError, Errno::EPIPE), Stage::Connecting, Class::ConnectRefused);
+        check(&os(HandshakeError, Errno::EPIPE), Stage::Connecting, Class::Unspoken);
+        check(&Error::new_up(H2Error), Stage::Connecting, Class::Unprocessed);
         check(&Error::new_up(ConnectTimedout), Stage::Connecting, Class::ConnectTimeout);
         check(&os(ConnectTimedout, Errno::ETIMEDOUT), Stage::Connecting, Class::ConnectTimeout);
         check(&Error::new_up(TLSHandshakeFailure), Stage::Connecting, Class::TlsFailed);
@@ -297,14 +311,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_h2_stream_reset_by_the_origin_is_reset_and_a_refused_one_stale() {
+    async fn an_h2_stream_reset_by_the_origin_is_reset_and_a_refused_one_was_not_processed() {
         let failed = resetting(h2::Reason::INTERNAL_ERROR).await;
         check(&failed, FRESH, Class::Reset);
         check(&failed, REUSED, Class::Reset);
         check(&failed, HEADER, Class::ClosedEarly);
         let refused = resetting(h2::Reason::REFUSED_STREAM).await;
-        check(&refused, FRESH, Class::Reset);
-        check(&refused, REUSED, Class::Stale);
+        check(&refused, FRESH, Class::Unprocessed);
+        check(&refused, REUSED, Class::Unprocessed);
+        check(&refused, HEADER, Class::ClosedEarly);
+    }
+
+    /// The error of a stream when this GOAWAY came and the connection ended.
+    async fn going_away(last: u8, reason: h2::Reason) -> Box<Error> {
+        let error = h2_error(|mut stream| async move {
+            use tokio::io::{AsyncReadExt, AsyncWriteExt};
+            let mut seen = [0; 24];
+            stream.read_exact(&mut seen).await.unwrap();
+            // Settings, and once a stream was begun that it goes.
+            stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+            loop {
+                let mut head = [0; 9];
+                stream.read_exact(&mut head).await.unwrap();
+                let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+                stream.read_exact(&mut vec![0; length]).await.unwrap();
+                if head[3] == 1 {
+                    break;
+                }
+            }
+            let code = u8::try_from(u32::from(reason)).unwrap();
+            stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, code]).await.unwrap();
+        });
+        error.await
+    }
+
+    #[tokio::test]
+    async fn a_stream_behind_the_last_one_of_a_goaway_was_not_processed() {
+        for reason in [h2::Reason::NO_ERROR, h2::Reason::ENHANCE_YOUR_CALM] {
+            let behind = going_away(0, reason).await;
+            check(&behind, FRESH, Class::Unprocessed);
+            check(&behind, REUSED, Class::Unprocessed);
+            check(&behind, HEADER, Class::ClosedEarly);
+        }
+        // It says that the request was the reason: not again.
+        let blamed = going_away(0, h2::Reason::PROTOCOL_ERROR).await;
+        check(&blamed, FRESH, Class::Reset);
+        // The first stream is the last one looked at, and the connection ended before its answer.
+        let within = going_away(1, h2::Reason::NO_ERROR).await;
+        check(&within, FRESH, Class::Reset);
+        check(&within, REUSED, Class::Stale);
     }
 
     #[tokio::test]

@@ -3,8 +3,9 @@
 //! [`Retry::decide`] is asked after every failed try of a request and answers where the next one goes, or why there
 //! is none. A request that may have been processed is never repeated unless its method is idempotent (or the operator
 //! said `non_idempotent`) and the policy lists the condition; nothing is repeated once a final header went to the
-//! client. Two things are free, drawing nothing and counting nothing: walking on after an origin refused, and the
-//! first repeat on a fresh connection after a stale one. Pure: the clock is an argument.
+//! client. Three things are free, drawing nothing and counting nothing: walking on after an origin refused, the first
+//! repeat on a fresh connection after a stale one, and as many as [`UNPROCESSED`] after an origin said that it did not
+//! process the request. Pure: the clock is an argument.
 
 pub mod budget;
 mod class;
@@ -21,6 +22,12 @@ use condition::Conditions;
 
 pub use budget::Budget;
 pub use class::Class;
+
+/// How often a request goes on freely because an origin did not process it. One that ends a connection with its tenth
+/// request may be sent a hundred at once: a request of the last ten is the tenth to be asked for.
+pub const UNPROCESSED: u32 = 16;
+/// From this one on it goes on to another origin, if there is one: the one that says so may be leaving.
+const ELSEWHERE: u32 = UNPROCESSED / 2;
 
 /// The retry policy of a route.
 #[derive(Debug, Clone)]
@@ -60,6 +67,8 @@ pub struct Ask<'a> {
     pub untried_left: bool,
     /// The free repeat after a stale connection was used.
     pub stale_used: bool,
+    /// How often an origin did not process this request and said so, before this try.
+    pub unprocessed: u32,
 }
 
 /// What follows a failed try.
@@ -171,13 +180,16 @@ impl Retry {
         if reason != Reason::Connect && !ask.replayable {
             return Err(Suppressed::Body);
         }
+        let unprocessed = ask.failure == Failure::Class(Class::Unprocessed);
+        let elsewhere = unprocessed && ask.unprocessed >= ELSEWHERE && ask.untried_left;
         // A stale connection says nothing about its origin; everything else goes on to the next.
-        let place = if reason == Reason::Stale { Place::Same } else { Place::Next };
+        let place = if reason == Reason::Stale && !elsewhere { Place::Same } else { Place::Next };
         if place == Place::Next && !ask.untried_left {
             return Err(Suppressed::NoOrigin);
         }
         let refused = ask.failure == Failure::Class(Class::ConnectRefused);
-        if refused || (reason == Reason::Stale && !ask.stale_used) {
+        let stale = reason == Reason::Stale && !unprocessed && !ask.stale_used;
+        if refused || stale || (unprocessed && ask.unprocessed < UNPROCESSED) {
             return Ok((place, true));
         }
         if ask.tries >= self.tries {
@@ -219,10 +231,10 @@ impl Reason {
     fn of(failure: Failure) -> Option<Self> {
         match failure {
             Failure::Status(_) => Some(Self::Status),
-            Failure::Class(Class::ConnectRefused | Class::ConnectTimeout | Class::TlsFailed | Class::Untrusted) => {
-                Some(Self::Connect)
-            }
-            Failure::Class(Class::Stale) => Some(Self::Stale),
+            Failure::Class(
+                Class::ConnectRefused | Class::ConnectTimeout | Class::TlsFailed | Class::Untrusted | Class::Unspoken,
+            ) => Some(Self::Connect),
+            Failure::Class(Class::Stale | Class::Unprocessed) => Some(Self::Stale),
             Failure::Class(Class::Reset) => Some(Self::Reset),
             Failure::Class(Class::ResponseTimeout) => Some(Self::Timeout),
             Failure::Class(_) => None,
@@ -284,6 +296,7 @@ mod tests {
             response_started: false,
             untried_left: true,
             stale_used: false,
+            unprocessed: 0,
         }
     }
 
@@ -395,6 +408,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_processed_is_sent_again_whatever_the_method_free_and_bounded() {
+        let now = Instant::now();
+        let mut ask = asked(&Method::POST, Failure::Class(Class::Unprocessed));
+        (ask.tries, ask.stale_used) = (2, true);
+        let free = |place| Decision::Again { place, reason: Reason::Stale, free: true };
+        for (unprocessed, untried_left, place) in
+            [(0, true, Place::Same), (7, true, Place::Same), (8, true, Place::Next), (15, false, Place::Same)]
+        {
+            (ask.unprocessed, ask.untried_left) = (unprocessed, untried_left);
+            assert_eq!(Retry::default().decide(&ask, &empty(now), now), free(place), "{unprocessed}");
+        }
+        ask.unprocessed = UNPROCESSED;
+        assert_eq!(Retry::default().decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Tries)));
+        (ask.unprocessed, ask.replayable) = (0, false);
+        assert_eq!(Retry::default().decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Body)));
+        ask.replayable = true;
+        let nothing = written(2, &[Condition::Connect], &[], &[]);
+        assert_eq!(nothing.decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Method)));
+    }
+
+    #[test]
     fn a_refusal_walks_on_with_an_empty_budget_and_all_tries_used() {
         let now = Instant::now();
         let mut ask = asked(&Method::PUT, Failure::Class(Class::ConnectRefused));
@@ -491,7 +525,7 @@ mod properties {
             for failure in failures {
                 let ask = Ask {
                     method: &method, failure, tries: counted, since_first: Duration::ZERO, replayable: true,
-                    response_started: false, untried_left: seen < origins, stale_used,
+                    response_started: false, untried_left: seen < origins, stale_used, unprocessed: 0,
                 };
                 let Decision::Again { place, reason, free } = retry.decide(&ask, &budget, now) else { break };
                 made += 1;
@@ -517,7 +551,7 @@ mod properties {
                 Retry::compile(Some(&route::Retry { tries: 3, within, safe, other, methods: Default::default() }));
             let ask = Ask {
                 method: &Method::POST, failure, tries: 1, since_first: Duration::ZERO, replayable,
-                response_started: false, untried_left: true, stale_used: false,
+                response_started: false, untried_left: true, stale_used: false, unprocessed: 0,
             };
             if let Decision::Again { reason, .. } = retry.decide(&ask, &budget, now) {
                 prop_assert_eq!(reason, Reason::Connect);

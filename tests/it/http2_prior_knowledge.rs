@@ -75,7 +75,7 @@ fn b43_a_post_is_not_sent_again_when_the_origin_answers_nonsense() {
         origin.script([
             on("/frame").then(Step::Send(b"\0\0\x03\x08\0\0\0\0\0bad".to_vec())).then(Step::Hang),
             on("/goaway")
-                .then(Step::Send(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec()))
+                .then(Step::Send(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0".to_vec()))
                 .then(Step::End(Close::Fin)),
             on("/rst").then(Step::End(Close::Rst)),
             // DATA of no stream; then "this takes HTTP/1.1"

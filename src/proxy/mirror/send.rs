@@ -130,7 +130,7 @@ impl Errand {
             Err(error) => {
                 session.shutdown().await;
                 let class = classify(&error.into_up(), Stage::Connected { reused, answer, watchdog: false });
-                if class == Class::Stale {
+                if matches!(class, Class::Stale | Class::Unprocessed) {
                     self.lease.origin().hide_idle(self.shard);
                 }
                 Err(class)

@@ -110,6 +110,21 @@ pub(crate) fn h2c_stalled(to: SocketAddr, target: &str, pause: Duration) -> (Res
     })
 }
 
+/// Asks one thing after the other on one connection, each given up after its time; what came of each, none of what was
+/// given up.
+pub(crate) fn h2c_given_up(to: SocketAddr, asks: &[(Ask, Duration)]) -> Vec<Option<Answer>> {
+    within(PATIENCE * 2, async {
+        let client = connect(to).await;
+        let mut answers = Vec::new();
+        for (ask, patience) in asks {
+            // dropping it resets the stream (CANCEL)
+            let answer = timeout(*patience, one(client.clone(), ask.clone())).await;
+            answers.push(answer.ok().map(|answer| answer.unwrap()));
+        }
+        answers
+    })
+}
+
 /// Makes no room for more of the first answer; once that is over, asks for another on the same connection. How many bytes
 /// of the first came and how it ended, and the second.
 pub(crate) fn h2c_shut(to: SocketAddr, shut: &str, open: &str) -> (Result<usize, String>, Result<Answer, String>) {

@@ -21,9 +21,18 @@ pub(crate) struct Nginx {
 
 /// Starts one with this in its `http` section and this in its only `server`, and waits until it accepts.
 pub(crate) fn nginx(http: &str, server: &str) -> Nginx {
+    started(http, server, "")
+}
+
+/// The same, for HTTP/2 by prior knowledge alone.
+pub(crate) fn nginx_h2c(http: &str, server: &str) -> Nginx {
+    started(http, server, " http2")
+}
+
+fn started(http: &str, server: &str, speaks: &str) -> Nginx {
     let program = program();
     for _ in 0..10 {
-        if let Some(nginx) = start(&program, http, server) {
+        if let Some(nginx) = start(&program, http, server, speaks) {
             return nginx;
         }
     }
@@ -31,12 +40,12 @@ pub(crate) fn nginx(http: &str, server: &str) -> Nginx {
 }
 
 /// `None`: somebody else had the port.
-fn start(program: &Path, http: &str, server: &str) -> Option<Nginx> {
+fn start(program: &Path, http: &str, server: &str, speaks: &str) -> Option<Nginx> {
     let folder = TempDir::new().unwrap();
     let (file, output) = (folder.path().join("nginx.conf"), folder.path().join("output"));
     let reserved = ports::listener().unwrap();
     let address = reserved.local_addr().unwrap();
-    std::fs::write(&file, document(address, http, server)).unwrap();
+    std::fs::write(&file, document(address, http, server, speaks)).unwrap();
     drop(reserved);
     let mut command = Command::new(program);
     command.arg("-p").arg(folder.path()).arg("-c").arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
@@ -50,11 +59,11 @@ fn start(program: &Path, http: &str, server: &str) -> Option<Nginx> {
     (!lost).then_some(Nginx { address, _process: process, folder })
 }
 
-fn document(address: SocketAddr, http: &str, server: &str) -> String {
+fn document(address: SocketAddr, http: &str, server: &str, speaks: &str) -> String {
     let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {of};\n"));
     format!(
         "daemon off;\nmaster_process off;\npid pid;\nerror_log stderr crit;\nevents {{ }}\nhttp {{\n{}{http}\n\
-         server {{\nlisten {address};\nserver_name \"\";\n{server}\n}}\n}}\n",
+         server {{\nlisten {address}{speaks};\nserver_name \"\";\n{server}\n}}\n}}\n",
         folders.concat()
     )
 }
