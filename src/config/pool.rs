@@ -196,7 +196,8 @@ pub struct Connections {
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_in_flight: Off<u32>,
-    /// Connections being made to one origin at a time; others wait for their turn, within `timeouts.connect`.
+    /// Connections being made to one origin at a time, until their handshakes are over; others wait for their turn, within
+    /// `timeouts.connect`.
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_connecting: Off<u32>,

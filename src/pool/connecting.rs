@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The turns of one origin; clones are the same turns.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct Connecting {
 /// The permission to make one connection.
 #[derive(Debug)]
 #[must_use = "the turn is over when it is dropped"]
-pub struct Turn<'a>(#[expect(dead_code, reason = "held for its end")] SemaphorePermit<'a>);
+pub struct Turn(#[expect(dead_code, reason = "held for its end")] OwnedSemaphorePermit);
 
 impl Connecting {
     /// So many at a time; those of `before` go on if they were as many.
@@ -30,9 +30,9 @@ impl Connecting {
     }
 
     /// Waits for a turn.
-    pub async fn next(&self) -> Option<Turn<'_>> {
+    pub async fn next(&self) -> Option<Turn> {
         // closed by nobody
-        self.free.acquire().await.ok().map(Turn)
+        Arc::clone(&self.free).acquire_owned().await.ok().map(Turn)
     }
 }
 

@@ -7,13 +7,15 @@ use std::future::Future as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pingora_core::Result;
+use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType};
 use pingora_proxy::Session;
 
 use super::ctx::{Attempt, Body, Ctx, Running};
+use super::dial::looks_again;
 use super::forward::{has_untried, next_untried};
 use super::grpc::in_time;
 use super::shared::is_hushed;
@@ -33,15 +35,33 @@ pub(super) fn raise(class: Class) -> Box<Error> {
     error
 }
 
+/// The same peer, for what is left of the time to connect.
+fn once_more(peer: &HttpPeer, left: Duration) -> Box<HttpPeer> {
+    let mut peer = Box::new(peer.clone());
+    // Zero would be none at all.
+    let left = left.max(Duration::from_millis(1));
+    peer.options.total_connection_timeout = peer.options.total_connection_timeout.map(|all| all.min(left));
+    peer
+}
+
 impl Gateway {
     /// No connection came about.
     pub(super) fn not_connected(
         &self,
         session: &Session,
+        peer: &HttpPeer,
         ctx: &mut Ctx,
-        error: Box<Error>,
+        mut error: Box<Error>,
         now: Instant,
     ) -> Box<Error> {
+        if let Some(dial) = ctx.running.as_ref().and_then(|running| running.dial.as_ref()) {
+            if looks_again(&error) {
+                ctx.again = Some(once_more(peer, dial.left()));
+                error.set_retry(true);
+                return error;
+            }
+            dial.ended(Err(error.etype()));
+        }
         let class = in_time(classify(&error, Stage::Connecting), ctx, now);
         end(ctx, Outcome::Failed(class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)

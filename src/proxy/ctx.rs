@@ -8,8 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pingora_core::upstreams::peer::HttpPeer;
 use smallvec::SmallVec;
 
+use super::dial::Dial;
 use super::limit;
 use super::mirror::Mirroring;
 use super::request::Host;
@@ -54,6 +56,8 @@ pub struct Ctx {
     pub(super) unprocessed: u32,
     /// Where the next try goes, chosen before the last answer was given up.
     pub(super) next: Option<Pick>,
+    /// The try under way looks for a connection once more: another request made one.
+    pub(super) again: Option<Box<HttpPeer>>,
     pub(super) running: Option<Running>,
     /// When the header of the last answer came from its origin.
     pub(super) headed: Option<Instant>,
@@ -121,6 +125,8 @@ pub(super) struct Running {
     pub(super) connection: u64,
     /// What it may be a connection of: the group of its peer.
     pub(super) group: u64,
+    /// How its connection is made, if it makes one.
+    pub(super) dial: Option<Arc<Dial>>,
     /// Whether a connection that it shares is heard of.
     pub(super) shared: Option<Shared>,
     pub(super) watch: Option<Watch>,
@@ -151,6 +157,24 @@ pub(super) struct Attempt {
     pub(super) cache: Option<&'static str>,
 }
 
+impl Running {
+    /// A try that begins; a connection of this group is looked for, or made.
+    pub(super) fn new(lease: Lease, connection: u64, group: u64, dial: Option<Arc<Dial>>) -> Self {
+        Self {
+            lease,
+            connection,
+            group,
+            dial,
+            shared: None,
+            watch: None,
+            last_on_connection: false,
+            given_up: false,
+            answer: Answer::Nothing,
+            interims: 0,
+        }
+    }
+}
+
 impl Ctx {
     /// A request that begins now, on `snapshot`.
     pub(super) fn new(snapshot: Arc<Snapshot>, now: Instant) -> Self {
@@ -174,6 +198,7 @@ impl Ctx {
             stale_used: false,
             unprocessed: 0,
             next: None,
+            again: None,
             running: None,
             headed: None,
             error: None,

@@ -1,35 +1,88 @@
-//! How is a connection to an origin made? As Pingora makes it, but in turn, and the wait is a part of `connect`. Counted as long as it is open.
+//! How is a connection to an origin made? As Pingora makes it, but in turn, and the wait is a part of `connect`. One that
+//! requests may share is made once for all of them. Counted as long as it is open.
+//!
+//! A turn is over when the connection may be used: its handshakes are a part of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use pingora_core::connectors::l4::Connect;
 use pingora_core::protocols::l4::ext::{connect, connect_uds};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::protocols::l4::stream::Stream;
-use pingora_core::upstreams::peer::{PeerOptions, Tracing};
+use pingora_core::upstreams::peer::{HttpPeer, Peer as _, Tracing};
 use pingora_core::{Error, ErrorType, OrErr, Result};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-use crate::pool::{Connecting, Origin};
+use super::flight::{End, Flights, Making, Part};
+use crate::pool::{Connecting, Origin, Turn};
+
+/// What ends the wait for a connection that another request made: it is to be found in the pool.
+const LOOK_AGAIN: ErrorType = ErrorType::Custom("LookAgain");
+
+/// So often a request waits for others. An origin may allow fewer streams than a connection was made for, and its
+/// connections are not to be made one after the other for those that are left.
+const WAITS: u8 = 2;
 
 /// Connects to one origin when it is its turn.
 #[derive(Debug)]
-struct Dial {
-    connecting: Connecting,
+pub(super) struct Dial {
+    connecting: Option<Connecting>,
     limit: Duration,
+    shared: Option<Flown>,
+    state: Mutex<State>,
 }
 
-/// Has connections by `options` made in turn, waiting and connecting for at most `limit`.
-pub(super) fn in_turn(options: &mut PeerOptions, connecting: &Connecting, limit: Duration) {
-    options.custom_l4 = Some(Arc::new(Dial { connecting: connecting.clone(), limit }));
+/// Where connections of this kind are made, by whatever makes one unlike another, and for how many.
+#[derive(Debug)]
+struct Flown {
+    flights: Arc<Flights>,
+    key: u64,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    until: Option<Instant>,
+    waits: u8,
+    making: Option<Making>,
+    turn: Option<Turn>,
+}
+
+/// Has connections to `peer` made in turn, waiting and connecting for at most `limit`; with `flights`, by one request for
+/// all that may share them. `None`: as Pingora makes them.
+pub(super) fn dial(
+    peer: &mut HttpPeer,
+    connecting: Option<&Connecting>,
+    flights: Option<&Arc<Flights>>,
+    limit: Duration,
+) -> Option<Arc<Dial>> {
+    let most = peer.options.max_h2_streams;
+    let flights = flights.filter(|_| most > 1 && peer.options.alpn.get_min_http_version() == 2);
+    let shared = flights.map(|flights| Flown { flights: Arc::clone(flights), key: peer.reuse_hash(), most });
+    if connecting.is_none() && shared.is_none() {
+        return None;
+    }
+    let dial = Dial { connecting: connecting.cloned(), limit, shared, state: Mutex::default() };
+    let dial = Arc::new(dial);
+    let connect: Arc<Dial> = Arc::clone(&dial);
+    peer.options.custom_l4 = Some(connect);
+    Some(dial)
+}
+
+/// Is it to be looked for in the pool once more?
+pub(super) fn looks_again(error: &Error) -> bool {
+    *error.root_etype() == LOOK_AGAIN
 }
 
 #[async_trait]
 impl Connect for Dial {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
-        let connected = timeout(self.limit, self.dial(address)).await;
+        // Once: who looks again has no more time than the others.
+        let until = *self.state.lock().until.get_or_insert_with(|| Instant::now() + self.limit);
+        let connected = timeout_at(until, self.connect_in_turn(address)).await;
         let connected = connected.or_err(ErrorType::ConnectTimedout, "connecting in turn")?;
         connected.map_err(|error| match error.etype() {
             // what our side ran out of is nobody's evidence
@@ -42,8 +95,12 @@ impl Connect for Dial {
 }
 
 impl Dial {
-    async fn dial(&self, address: &SocketAddr) -> Result<Stream> {
-        let _turn = self.connecting.next().await;
+    async fn connect_in_turn(&self, address: &SocketAddr) -> Result<Stream> {
+        self.make_or_wait().await?;
+        if let Some(connecting) = &self.connecting {
+            let turn = connecting.next().await;
+            self.state.lock().turn = turn;
+        }
         match address {
             SocketAddr::Inet(address) => connect(address, None).await.map(Stream::from),
             SocketAddr::Unix(address) => match address.as_pathname() {
@@ -51,6 +108,45 @@ impl Dial {
                 None => Error::e_explain(ErrorType::ConnectRefused, "a socket without a path"),
             },
         }
+    }
+
+    /// Comes back if the connection is ours to make.
+    async fn make_or_wait(&self) -> Result<()> {
+        let Some(Flown { flights, key, most }) = &self.shared else { return Ok(()) };
+        if self.state.lock().waits >= WAITS {
+            return Ok(());
+        }
+        let waiting = match flights.join(*key, *most) {
+            Part::Make(making) => {
+                self.state.lock().making = Some(making);
+                return Ok(());
+            }
+            Part::Wait(waiting) => waiting,
+        };
+        self.state.lock().waits += 1;
+        match waiting.end().await {
+            Some(End::Failed(why)) => Error::e_explain(why, "another request made the connection for this one too"),
+            Some(End::Made) | None => Error::e_explain(LOOK_AGAIN, "it was made by another request"),
+        }
+    }
+
+    /// The connection may be used, or none came about: the turn is over, and those who waited are told.
+    pub(super) fn ended(&self, end: Result<(), &ErrorType>) {
+        let State { making, turn, .. } = &mut *self.state.lock();
+        drop(turn.take());
+        let Some(making) = making.take() else { return };
+        match end {
+            Ok(()) => making.ends(End::Made),
+            // Who has more time tries on.
+            Err(ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout) => drop(making),
+            Err(why) => making.ends(End::Failed(why.clone())),
+        }
+    }
+
+    /// How much is left of the time for it.
+    pub(super) fn left(&self) -> Duration {
+        let until = self.state.lock().until;
+        until.map_or(self.limit, |until| until.saturating_duration_since(Instant::now()))
     }
 }
 

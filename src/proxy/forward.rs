@@ -9,21 +9,22 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Version, header};
-use pingora_core::Result;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
+use pingora_core::{ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use smallvec::SmallVec;
 
 use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
+use super::dial::dial;
 use super::peer::{lacks_h2, speak_h2, took};
 use super::request::{ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts};
 use super::shared::Shared;
 use super::{Gateway, certificate, grpc, kept, reject};
 use crate::balance;
-use crate::pool::{Ask, Pick, Pool, Protocol, Timeouts};
+use crate::pool::{Ask, Member, Pick, Pool, Protocol, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
@@ -58,6 +59,8 @@ impl Gateway {
         if upstream.pool.settings().protocol == Protocol::Http2 {
             speak_h2(&mut peer.options, ctx, &timeouts);
         }
+        let connecting = upstream.pool.members().get(pick.member).and_then(Member::connecting);
+        let dial = dial(&mut peer, connecting, Some(&self.flights), timeouts.connect);
         if !headers::concern_one_hop(&session.req_header().headers) {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
         }
@@ -76,18 +79,7 @@ impl Gateway {
         let lease = pick.lease(now);
         let lease = lease.asked_by(ctx.client());
         ctx.limits.start_over();
-        let answer = Answer::Nothing;
-        ctx.running = Some(Running {
-            lease,
-            connection,
-            group: peer.group_key,
-            shared: None,
-            watch: None,
-            last_on_connection: false,
-            given_up: false,
-            answer,
-            interims: 0,
-        });
+        ctx.running = Some(Running::new(lease, connection, peer.group_key, dial));
         Ok(peer)
     }
 
@@ -100,7 +92,11 @@ impl Gateway {
         let shared = h2 && held.peer.options.max_h2_streams > 1;
         let Some((route, upstream)) = ctx.target() else { return Ok(()) };
         let settings = upstream.pool.settings();
-        if lacks_h2(settings, held.digest) {
+        let lacks_h2 = lacks_h2(settings, held.digest);
+        if let Some(dial) = ctx.running.as_ref().and_then(|running| running.dial.as_ref()).filter(|_| !held.reused) {
+            dial.ended(if lacks_h2 { Err(&ErrorType::TLSHandshakeFailure) } else { Ok(()) });
+        }
+        if lacks_h2 {
             return Err(super::again::raise(Class::TlsFailed));
         }
         let (timeouts, limits, took) = (*route.timeouts(ctx.pool), settings.connections, took(settings, held.digest));

@@ -12,6 +12,7 @@ pub mod ctx;
 mod dial;
 mod edit;
 mod encode;
+mod flight;
 mod form;
 mod forward;
 mod grpc;
@@ -51,6 +52,7 @@ use crate::observe::access_log;
 use crate::snapshot::Store;
 
 pub use ctx::Ctx;
+use flight::Flights;
 use mirror::Mirrors;
 use served::Connections;
 use watchdog::Watchdog;
@@ -65,6 +67,7 @@ pub struct Gateway {
     watchdog: Arc<Watchdog>,
     shard: usize,
     connections: Connections,
+    flights: Arc<Flights>,
     ready: Ready,
     mirror: Mirrors,
 }
@@ -76,7 +79,7 @@ impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
     pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
         let (watchdog, connections, mirror) = (Arc::default(), Connections::default(), Mirrors::default());
-        Self { store, log, watchdog, shard, connections, ready, mirror }
+        Self { store, log, watchdog, shard, connections, flights: Arc::default(), ready, mirror }
     }
 
     /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
@@ -118,13 +121,16 @@ impl ProxyHttp for Gateway {
 
     /// Nothing was sent for this try.
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Held) -> Result<Box<HttpPeer>> {
+        if let Some(same) = ctx.again.take() {
+            return Ok(same);
+        }
         read_ahead::request(session, ctx).await.map_err(again::raise)?;
         self.peer(session, ctx, Self::now()).map_err(again::raise)
     }
 
     /// Nothing was sent for this try.
-    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Held, error: Box<Error>) -> Box<Error> {
-        self.not_connected(session, ctx, error, Self::now())
+    fn fail_to_connect(&self, session: &mut Session, peer: &HttpPeer, ctx: &mut Held, error: Box<Error>) -> Box<Error> {
+        self.not_connected(session, peer, ctx, error, Self::now())
     }
 
     /// A connection is held; nothing was sent on it for this try.

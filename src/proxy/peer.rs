@@ -10,11 +10,11 @@ use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer};
 
 use super::ctx::Ctx;
-use super::dial::{Counted, in_turn};
+use super::dial::Counted;
 use super::forward::silence;
 use super::{Gateway, shared};
 use crate::health::Endpoint;
-use crate::pool::{Member, Origin, Pick, Pool, Settings, Timeouts};
+use crate::pool::{Origin, Pick, Pool, Settings, Timeouts};
 use crate::resilience::Class;
 
 /// Streams on one HTTP/2 connection to an origin at most.
@@ -59,9 +59,6 @@ impl Gateway {
         options.write_timeout = Some(timeouts.send);
         let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
         options.idle_timeout = Some(kept);
-        if let Some(connecting) = pool.members().get(pick.member).and_then(Member::connecting) {
-            in_turn(options, connecting, timeouts.connect);
-        }
         options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
         Ok(Box::new(peer))
     }

@@ -21,6 +21,7 @@ def channel(target, authority, ca, own_connection=0):
         options.append(("grpc.use_local_subchannel_pool", 1))
     if ca is None:
         return grpc.aio.insecure_channel(target, options=options)
+    options.append(("grpc.ssl_target_name_override", authority))
     with open(ca, "rb") as pem:
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(pem.read()), options=options)
 

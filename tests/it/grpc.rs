@@ -9,7 +9,7 @@ use crate::rig::{Ask, Authority, Body, Gateway, Step, answer, call, gateway, grp
 
 /// The server by `plain.test` without TLS and by `tls.test` with it, and a pool nobody serves by `dead.test`.
 fn before(server: &grpc::Server, authority: &Authority) -> Gateway {
-    let text = "pools:\n  plain: { origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 8s }, health: { probe: off } }\n  \
+    let text = "certificates: [ { cert: $dir/front.pem, key: $dir/front-key.pem } ]\npools:\n  plain: { origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 8s }, health: { probe: off } }\n  \
                 tls: { origins: [$secure], protocol: h2, tls: { sni: o.test, ca: $dir/ca.pem }, balance: { algorithm: p2c } }\n  \
                 dead: { origins: [\"127.0.0.1:1\"], protocol: h2c, health: { probe: off } }\n\
                 routes:\n  - { match: { hosts: [plain.test] }, pool: plain }\n  - { match: { hosts: [tls.test] }, pool: tls }\n  \
@@ -19,7 +19,11 @@ fn before(server: &grpc::Server, authority: &Authority) -> Gateway {
         .named("plain", server.plain)
         .named("secure", server.secure)
         .listener("h2c: true")
-        .start_with(|folder| fs::write(folder.join("ca.pem"), authority.pem()).unwrap())
+        .further_listener("tls: {}")
+        .start_with(|folder| {
+            fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
+            authority.issue("tls.test").write(folder, "front", "front-key");
+        })
 }
 
 #[test]
@@ -39,6 +43,8 @@ fn every_kind_of_call_goes_through_with_metadata_and_trailers() {
     for host in ["plain.test", "tls.test"] {
         assert_eq!(call(gateway.address(), host, "calls"), expected, "{host}");
     }
+    let secure = grpc::Caller::begin(gateway.listeners[1], "tls.test", "calls", Some(&gateway.path("ca.pem")));
+    assert_eq!(secure.end(), expected, "TLS on both sides");
     let failed = gateway.logged("/t.T/Fail");
     assert_eq!((&failed["status"], &failed["error"]), (&json!(200), &Value::Null), "it is the server's own answer");
 }
@@ -48,7 +54,9 @@ fn a_thousand_streams_are_open_at_once() {
     let authority = Authority::new("ours");
     let server = grpc::server(&authority.issue("o.test"));
     let gateway = before(&server, &authority);
-    assert_eq!(call(gateway.address(), "plain.test", "thousand"), json!(1000));
+    for host in ["plain.test", "tls.test"] {
+        assert_eq!(call(gateway.address(), host, "thousand"), json!(1000), "{host}");
+    }
 }
 
 #[test]

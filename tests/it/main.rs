@@ -39,6 +39,7 @@ mod growth_held;
 mod grpc;
 mod guards;
 mod how_many_may_be_out;
+mod http2_bursts;
 mod http2_clients;
 mod http2_conformance;
 mod http2_conformance_frames;

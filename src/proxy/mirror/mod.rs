@@ -20,11 +20,12 @@ use pingora_proxy::Session;
 
 use super::Gateway;
 use super::ctx::Ctx;
+use super::dial::dial;
 use super::forward::placed;
 use super::peer::over_h2;
 use super::request::{asks_to_switch, host_line};
 use crate::observe::MirrorMeters;
-use crate::pool::{Ask, Protocol};
+use crate::pool::{Ask, Member, Protocol};
 use crate::snapshot::{Mirror, Route, Snapshot, Upstream};
 
 use send::{Client, Errand, Message};
@@ -187,9 +188,11 @@ impl Gateway {
         if is_h2 {
             over_h2(&mut peer.options);
         }
+        let connecting = pool.members().get(pick.member).and_then(Member::connecting);
+        let dial = dial(&mut peer, connecting, None, settings.timeouts.connect);
         let lease = pick.lease(now).asked_by(ctx.client());
         let (meters, shard, settings) = (Arc::clone(meters), self.shard, settings.clone());
-        let errand = Errand { peer, connection, lease, settings, meters, copy, shard };
+        let errand = Errand { peer, dial, connection, lease, settings, meters, copy, shard };
         tokio::spawn(errand.run(Message { header, body }, self.mirror.client.clone()));
     }
 }

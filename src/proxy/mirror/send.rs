@@ -24,6 +24,7 @@ use super::Copy;
 use crate::observe::OriginMeters;
 use crate::pool::{Lease, Outcome, Settings};
 use crate::proxy::Gateway;
+use crate::proxy::dial::Dial;
 use crate::proxy::peer::lacks_h2;
 use crate::proxy::served::Connections;
 use crate::resilience::Class;
@@ -58,6 +59,7 @@ pub(super) struct Message {
 /// A copy on its way to its origin.
 pub(super) struct Errand {
     pub(super) peer: Box<HttpPeer>,
+    pub(super) dial: Option<Arc<Dial>>,
     /// The number of its connection, if it makes one.
     pub(super) connection: u64,
     pub(super) lease: Lease,
@@ -103,6 +105,9 @@ impl Errand {
     ) -> Result<u16, Class> {
         let began = Gateway::now();
         let connected = connector.get_http_session(&*self.peer).await;
+        if let Some(dial) = self.dial.take() {
+            dial.ended(connected.as_ref().map(|_| ()).map_err(|error| error.etype()));
+        }
         let (mut session, reused) = connected.map_err(|error| classify(&error.into_up(), Stage::Connecting))?;
         if self.connected(&session, reused, served, began) && session.as_http1().is_some() {
             // It cannot fail: lines of a header are bounded far below what it could hold.

@@ -68,7 +68,7 @@ pub(crate) use raw::{Raw, raw, takes_nobody};
 pub(crate) use redis::{PASSWORD, Redis, redis};
 pub(crate) use rules::{answer, on, text};
 pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step};
-pub(crate) use secured::{Greeting, Terms, secured};
+pub(crate) use secured::{Greeting, Secured, Terms, secured};
 pub(crate) use stream::{Framed, download, upload};
 pub(crate) use strict::{Strict, Words, strict};
 pub(crate) use tls::{Hello, hello};
