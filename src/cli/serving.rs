@@ -35,6 +35,7 @@ use crate::lifecycle::{
 use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
 use crate::observe::Minutes;
 use crate::observe::access_log::{self, AccessLog, Format};
+use crate::proxy::wire::Buffers;
 use crate::proxy::{Gateway, unheard};
 
 /// What the parts of a serving process have in common.
@@ -100,7 +101,9 @@ impl Start {
         hear(common.wished(reopen, &admin))?;
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
         let hooks = (0..self.shards()).map(|shard| self.hooks(&common, &log, shard));
-        let listeners = Listeners::start(bound, connections.clone(), common.drain.clone(), self.metrics.clone(), hooks)
+        let (drain, metrics) = (common.drain.clone(), self.metrics.clone());
+        let buffers = Buffers::new(usize::try_from(self.process.max_buffered.0).unwrap_or(usize::MAX), &metrics);
+        let listeners = Listeners::start(bound, connections.clone(), drain, metrics, buffers, hooks)
             .context("cannot start the data plane")?;
         let work = self.work(&common);
         let has_file = self.texts.file.is_some();

@@ -42,6 +42,9 @@ pub struct Process {
     #[serde(deserialize_with = "within_or_auto::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_connections: Auto<u32>,
+    /// Memory at most for answers on their way: what is held back for slow clients, and what compression takes.
+    #[serde(deserialize_with = "bytes_above_zero")]
+    pub max_buffered: Bytes,
     /// The folder for what outlives the process: the text last served, and which ones somebody went back from. A start
     /// whose file cannot be served serves that text.
     #[serde(deserialize_with = "folder")]
@@ -66,6 +69,7 @@ impl Default for Process {
             admin: Off::On(Admin::default()),
             control_socket: None,
             max_connections: Auto::Auto,
+            max_buffered: Bytes(512 << 20),
             state: Off::Off,
             resolver: Vec::new(),
             drain: Drain::default(),

@@ -103,11 +103,15 @@ impl Leave {
         }
     }
 
-    /// Connections that idle close, WebSockets are told, and what is left then is cut.
+    /// Connections that idle close, WebSockets are told, requests end, and what is left then is cut.
     async fn cut(&self, after: Duration) {
         let open = self.connections.open();
         self.drain.end();
-        let _ = tokio::join!(sleep(CLOSING), timeout(FAREWELL, self.drain.say_farewell()));
+        sleep(CLOSING).await;
+        if timeout(FAREWELL, self.drain.say_farewell()).await.is_err() {
+            self.drain.call_last();
+            sleep(CLOSING).await;
+        }
         log::warn!("{open} connections cut after {after:?}");
     }
 

@@ -21,7 +21,7 @@ use super::newcomers;
 use super::shard::{Accepted, Shard, Who};
 use crate::config::client::ProxyProtocol;
 use crate::observe::{ListenerMeters, Metrics};
-use crate::proxy::wire::Home;
+use crate::proxy::wire::{Buffers, Home};
 
 /// Wait after an error that would come again at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -47,13 +47,14 @@ pub(super) struct Hall {
     pub(super) connections: Arc<Connections>,
     pub(super) shards: Arc<[Shard]>,
     pub(super) drain: Drain,
+    pub(super) buffers: Arc<Buffers>,
 }
 
 impl Door {
     /// The door at `bound`, which is to be given to [`Door::run`].
     pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
         let (draining, farewell) = (hall.drain.flag(), hall.drain.farewell());
-        let home = Home::new(bound.address, bound.tls.is_some(), draining, farewell);
+        let home = Home::new(bound.address, bound.tls.is_some(), draining, farewell, hall.buffers);
         Self {
             h2c: bound.h2c,
             proxy_protocol: bound.proxy_protocol,

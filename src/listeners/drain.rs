@@ -67,11 +67,16 @@ impl Drain {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
-    /// Tells those that would go on without end that this is it: WebSockets get a Close of code 1001. Returns when their
-    /// connections are closed.
+    /// Tells those that still run that this is it: WebSockets get a Close of code 1001, requests end. Returns when their
+    /// connections are closed. Those that were not told that it is [over](Self::end) before do not hear of it.
     pub async fn say_farewell(&self) {
         self.farewell.say();
         self.farewell.all_gone().await;
+    }
+
+    /// Nobody is waited for any longer.
+    pub fn call_last(&self) {
+        self.farewell.call_last();
     }
 
     /// What [`say_farewell`](Self::say_farewell) says.

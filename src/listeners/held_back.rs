@@ -1,24 +1,34 @@
 //! What has to wait for a client that reads slower than its origin sends?
 //!
 //! Bytes the socket does not take are kept here, up to what the route allows, so that their origin need not wait with
-//! them. They are held in pieces that are given back one by one as they leave. Always: bytes leave in the order they came.
+//! them, and the memory of the process has room for. They are held in pieces that are given back one by one as they
+//! leave. Always: bytes leave in the order they came.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::proxy::wire::{Buffers, Share, Use};
 
 /// What small parts are gathered in.
 const PIECE: usize = 16 << 10;
 
 /// Bytes on their way to a client, beyond what its socket takes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HeldBack {
     pieces: VecDeque<Vec<u8>>,
     /// What of the first piece has left.
     start: usize,
     length: usize,
+    share: Share,
 }
 
 impl HeldBack {
+    /// None, yet.
+    pub(super) fn none(buffers: &Arc<Buffers>) -> Self {
+        Self { pieces: VecDeque::new(), start: 0, length: 0, share: Share::none(buffers, Use::HeldBack) }
+    }
+
     /// How many bytes wait.
     pub(super) fn length(&self) -> usize {
         self.length
@@ -27,6 +37,8 @@ impl HeldBack {
     /// Keeps as much of `parts` as there is room for beside what waits already: how much that is.
     pub(super) fn keep(&mut self, parts: &[IoSlice<'_>], most: usize) -> usize {
         let before = self.length;
+        let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(most.saturating_sub(before));
+        let most = before + self.share.grow(wanted);
         for part in parts {
             let some = part.get(..most.saturating_sub(self.length)).unwrap_or(part);
             self.add(some);
@@ -59,6 +71,7 @@ impl HeldBack {
     /// So many bytes have left.
     pub(super) fn left(&mut self, mut count: usize) {
         self.length = self.length.saturating_sub(count);
+        self.share.shrink(count);
         while let Some(first) = self.pieces.front() {
             let rest = first.len() - self.start;
             if count < rest {
@@ -77,6 +90,7 @@ mod properties {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proxy::wire::tests::plenty;
 
     proptest! {
         #[test]
@@ -84,7 +98,7 @@ mod properties {
             steps in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..40_000), 0_usize..50_000), 1..12),
             most in 0_usize..60_000,
         ) {
-            let (mut held, mut came, mut left) = (HeldBack::default(), Vec::new(), Vec::new());
+            let (mut held, mut came, mut left) = (HeldBack::none(&plenty()), Vec::new(), Vec::new());
             for (bytes, leaves) in steps {
                 let (first, second) = bytes.split_at(bytes.len() / 3);
                 let kept = held.keep(&[IoSlice::new(first), IoSlice::new(second)], most);

@@ -123,9 +123,15 @@ where
         }
         wire.begin_turn((desk.limits)());
         let mut serving = desk.proxy.process_new_http(session(connection, kept), &desk.leaving);
-        let ended = poll_fn(|cx| match over.poll(cx) && !wire.is_heard() {
-            true => Poll::Ready(None),
-            false => serving.as_mut().poll(cx).map(Some),
+        let ended = poll_fn(|cx| match over.poll(cx) {
+            true if !wire.is_heard() => Poll::Ready(None),
+            is_over => {
+                if is_over {
+                    // what runs when the process goes is ended, and logged, before it goes
+                    wire.hears_farewell(cx);
+                }
+                serving.as_mut().poll(cx).map(Some)
+            }
         });
         let Some(ended) = ended.await else { return };
         drop(serving);
@@ -205,14 +211,19 @@ where
 
 /// Says goodbye when the connection may not go on, and returns when it need not be waited for any longer.
 async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wire) {
-    let mut idle_since = Instant::now();
-    let mut left_since = None;
+    let (mut idle_since, mut left_since) = (Instant::now(), None);
+    let mut over = pin!(async {
+        desk.drain.over().await;
+        poll_fn(|cx| Poll::Ready(wire.hears_farewell(cx))).await
+    });
+    let mut is_over = false;
     loop {
         let limits = (desk.limits)();
         wire.set_limits(Arc::clone(&limits));
         tokio::select! {
             () = sleep((limits.keepalive / 4).clamp(LOOK_OFTEN, LOOK)) => {}
             () = desk.drain.begun(), if left_since.is_none() => {}
+            _ = &mut over, if !is_over => is_over = true,
         }
         wire.each_refused(|refused| (desk.unheard)(&refused));
         if wire.serving() > 0 {

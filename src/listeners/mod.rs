@@ -45,6 +45,7 @@ pub use handed::{Handed, HandedError, Unfit};
 pub use shard::Hooks;
 
 use crate::observe::Metrics;
+use crate::proxy::wire::Buffers;
 use accept::{Door, Hall};
 use shard::Shard;
 
@@ -64,6 +65,7 @@ impl Listeners {
         connections: Arc<Connections>,
         drain: Drain,
         metrics: Metrics,
+        buffers: Arc<Buffers>,
         shards: impl Iterator<Item = Hooks<P>>,
     ) -> io::Result<Self>
     where
@@ -75,7 +77,7 @@ impl Listeners {
             .map(|(index, hooks)| Shard::start(index, hooks, drain.clone()))
             .collect::<Result<_, _>>()?;
         let shards = starting.into_iter().map(shard::Starting::finish).collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { bound, hall: Hall { metrics, connections, shards: shards.into(), drain } })
+        Ok(Self { bound, hall: Hall { metrics, connections, shards: shards.into(), drain, buffers } })
     }
 }
 
@@ -118,7 +120,10 @@ mod tests {
 
     use super::*;
     use crate::config::process::Listener;
-    use crate::proxy::wire::{End, Fault, Limits, Serving, Wire, tests::limits};
+    use crate::proxy::wire::{
+        End, Fault, Limits, Serving, Wire,
+        tests::{limits, plenty},
+    };
 
     /// Longer than anything here takes.
     const SOON: Duration = Duration::from_secs(10);
@@ -222,7 +227,7 @@ mod tests {
             // shards report their start over a blocking channel
             let start = {
                 let (connections, drain, metrics) = (connections.clone(), drain.clone(), metrics.clone());
-                move || Listeners::start(bound, connections, drain, metrics, std::iter::once(hooks))
+                move || Listeners::start(bound, connections, drain, metrics, plenty(), std::iter::once(hooks))
             };
             let mut listeners = std::thread::spawn(start).join().unwrap().unwrap();
             tokio::spawn(async move {

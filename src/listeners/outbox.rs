@@ -5,10 +5,12 @@
 //! client that reads slowly, where its route allows that.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::held_back::HeldBack;
 use super::socket::Socket;
+use crate::proxy::wire::Buffers;
 
 /// Bytes gathered at most: a header and a small body.
 const GATHERED: usize = 4096;
@@ -63,11 +65,12 @@ impl Outbox {
     }
 
     /// The socket takes no more: holds back what of `parts` there is room for. How much that is.
-    pub(super) fn hold_back(&mut self, parts: &[IoSlice<'_>], most: usize) -> usize {
+    pub(super) fn hold_back(&mut self, parts: &[IoSlice<'_>], most: usize, buffers: &Arc<Buffers>) -> usize {
         if most == 0 {
             return 0;
         }
-        self.held_back.get_or_insert_default().keep(parts, most)
+        let held = self.held_back.get_or_insert_with(|| Box::new(HeldBack::none(buffers)));
+        held.keep(parts, most)
     }
 
     /// One write of what waits, followed by `more`: how many bytes of `more` left.

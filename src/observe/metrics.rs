@@ -13,8 +13,8 @@ use super::alive::SnapshotAlive;
 use super::carried::Grows;
 use super::interned::Interned;
 use super::meters::{
-    Counts, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters, RouteTimes, SharedMeters,
-    Times,
+    ANSWERS, CONNECTS, Counts, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, PoolMeters, RouteMeters,
+    RouteTimes, SharedMeters, Times,
 };
 use super::series::{Counter, Family, Gauge, Histogram, Level, Named, Series};
 
@@ -26,16 +26,6 @@ pub(super) const NONE: &str = "-";
 
 /// Pools of more origins have histograms as a whole, not of each origin (rule S1): they are most of a scrape.
 const TIMED_EACH: usize = 200;
-
-/// Upper bounds of answer times in microseconds.
-const ANSWERS: &[u64] = &[
-    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
-    10_000_000, 30_000_000,
-];
-
-/// Upper bounds of connect times in microseconds.
-const CONNECTS: &[u64] =
-    &[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
 
 /// All metrics of one process. Cloning is cheap and gives the same metrics.
 #[derive(Clone)]
@@ -74,6 +64,8 @@ pub(super) struct All {
     pub(super) probes: Family<Counter>,
     pub(super) connections: Family<Level>,
     rejected: Family<Counter>,
+    pub(super) buffered: Family<Level>,
+    pub(super) buffers_full: Family<Counter>,
     pub(super) expiry: Family<Gauge>,
     reloads: Family<Counter>,
     snapshots: Level,
@@ -364,6 +356,12 @@ impl All {
                 "moorgate_connections_rejected_total",
                 "Client connections closed before their first request, by why.",
                 &["reason"],
+            )?,
+            buffered: book.family("moorgate_buffered_bytes", "Memory of answers on their way, by what for.", &["kind"])?,
+            buffers_full: book.family(
+                "moorgate_buffers_full_total",
+                "Answers that went without, because process.max_buffered was used up, by what for.",
+                &["kind"],
             )?,
             expiry: book.family(
                 "moorgate_certificate_expiry_timestamp_seconds",

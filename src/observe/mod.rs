@@ -22,8 +22,8 @@ pub use access_log::AccessLog;
 pub use alive::SnapshotAlive;
 pub use carried::{Counted, Told};
 pub use meters::{
-    ConnectionOpen, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters, PoolView,
-    RouteMeters, RouteTimes, SharedMeters,
+    BufferMeters, ConnectionOpen, LimitMeters, ListenerMeters, MirrorMeters, OriginMeters, OriginView, PoolMeters,
+    PoolView, RouteMeters, RouteTimes, SharedMeters,
 };
 pub use metrics::{CONTENT_TYPE, Metrics};
 pub use minutes::Minutes;

@@ -148,7 +148,9 @@ impl Lease {
                 (status >= 500, is_failure(status), status >= 500 && status != OVERLOADED)
             }
             // Failures of ours or of the client say nothing about the origin.
-            Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout) => return,
+            Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout | Class::DrainTimeout) => {
+                return;
+            }
             // It ends connections in good order.
             Outcome::Failed(Class::Unprocessed) => return,
             Outcome::Failed(class) => {
@@ -238,8 +240,14 @@ mod tests {
     fn failures_of_ours_and_of_clients_count_against_nobody() {
         let pool = pool(&["a"]);
         let now = Instant::now();
-        let of_others =
-            [Class::LocalLimit, Class::ClientGone, Class::ClientTimeout, Class::BodyTooLarge, Class::Deadline];
+        let of_others = [
+            Class::LocalLimit,
+            Class::ClientGone,
+            Class::ClientTimeout,
+            Class::DrainTimeout,
+            Class::BodyTooLarge,
+            Class::Deadline,
+        ];
         for class in of_others {
             pick_any(&pool).lease(now).finish(Outcome::Failed(class), now);
         }

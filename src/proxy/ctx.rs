@@ -12,6 +12,7 @@ use pingora_core::upstreams::peer::HttpPeer;
 use smallvec::SmallVec;
 
 use super::dial::Dial;
+use super::encode::Encoding;
 use super::limit;
 use super::mirror::Mirroring;
 use super::request::Host;
@@ -24,7 +25,6 @@ use crate::pool::{Lease, Pick, Reason};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
-use crate::traffic::compression::Encoder;
 
 /// Stands for the ends of a connection that is not ours.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -63,6 +63,8 @@ pub struct Ctx {
     pub(super) headed: Option<Instant>,
     /// Why the answer is ours, or was cut.
     pub(super) error: Option<Class>,
+    /// Its header is all of the answer, as the origin says by the frame it came in.
+    pub(super) is_bare: bool,
     /// The answer may be silent for as long as a stream.
     pub(super) streams: bool,
     pub(super) body: Body,
@@ -73,7 +75,7 @@ pub struct Ctx {
     /// For how long the connection would have been kept, before an interim answer went out.
     pub(super) alive: Option<u64>,
     /// What the answer goes through.
-    pub(super) encoder: Option<Box<Encoder>>,
+    pub(super) encoding: Option<Box<Encoding>>,
     pub(super) limits: limit::Held,
     pub(super) mirror: Mirroring,
 }
@@ -202,12 +204,13 @@ impl Ctx {
             running: None,
             headed: None,
             error: None,
+            is_bare: false,
             streams: false,
             body: Body::Sent,
             deadline: None,
             read_ahead: false,
             alive: None,
-            encoder: None,
+            encoding: None,
             limits: limit::Held::default(),
             mirror: Mirroring::No,
         }

@@ -333,6 +333,7 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
         session.set_keepalive(Some(alive));
     }
     super::hold::begin(session, head, ctx);
+    super::limit::begin_answer(session, head.status, ctx);
     super::edit::towards_client(session, head, ctx, clock);
     super::encode::begin(session, head, ctx);
     if session.req_header().version == Version::HTTP_10 && head.remove_header(&header::TRANSFER_ENCODING).is_some() {

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use pingora_core::Result;
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use super::again::raise;
 use super::ctx::{Ctx, Running};
+use super::reject::switches_protocol;
 use super::request::with_facts;
 use crate::resilience::Class;
 use crate::snapshot::{RateLimit, Route, RouteLimits};
@@ -40,11 +41,13 @@ pub(super) struct Held {
     /// Bytes of its answer in a second, and how it keeps to them once it has begun.
     bandwidth: Option<u64>,
     pace: Option<Pace>,
+    /// Bytes of it that were handed on.
+    answered: u64,
 }
 
 impl Default for Held {
     fn default() -> Self {
-        Self { over: None, body: u64::MAX, passed: 0, seat: None, bandwidth: None, pace: None }
+        Self { over: None, body: u64::MAX, passed: 0, seat: None, bandwidth: None, pace: None, answered: 0 }
     }
 }
 
@@ -189,8 +192,16 @@ pub(super) fn within_body(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx
     Err(limits.map_or(Class::BodyTooLarge, |limits| too_long(ctx, limits)))
 }
 
-/// A piece of the answer's body, on its way to the client: how long it has to wait. Pingora writes pieces that come at
-/// once together, so that only what has gone counts.
+/// The final header is about to go: a connection of its own keeps the pace of what follows.
+pub(super) fn begin_answer(session: &Session, status: StatusCode, ctx: &Ctx) {
+    let (Some(per_second), Some(wire)) = (ctx.limits.bandwidth, &ctx.wire) else { return };
+    if !session.is_http2() && !switches_protocol(status) {
+        wire.limit_bandwidth(per_second);
+    }
+}
+
+/// A piece of the answer's body, on its way to the client: how long it has to wait (HTTP/2). Pingora writes pieces that
+/// come at once together, so that only what has gone counts. While nothing is asked of the origin its silence is ours.
 pub(super) fn pause(
     session: &Session,
     body: Option<&Bytes>,
@@ -198,14 +209,16 @@ pub(super) fn pause(
     clock: fn() -> Instant,
 ) -> Option<Duration> {
     let per_second = ctx.limits.bandwidth?;
-    if body.is_none_or(Bytes::is_empty) || session.was_upgraded() {
+    let length = body.map_or(0, Bytes::len);
+    if length == 0 || session.was_upgraded() {
         return None;
     }
-    let (now, sent) = (clock(), session.body_bytes_sent() as u64);
+    let now = clock();
+    ctx.limits.answered += length as u64;
+    let sent = if session.is_http2() { session.body_bytes_sent() as u64 } else { ctx.limits.answered };
     let wait = ctx.limits.pace.get_or_insert_with(|| Pace::new(per_second, now)).wait(sent, now)?;
-    // While nothing is asked of the origin its silence is ours.
     if let Some(Running { watch: Some(watch), .. }) = &ctx.running {
         watch.heard(now + wait);
     }
-    Some(wait)
+    session.is_http2().then_some(wait)
 }

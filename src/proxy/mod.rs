@@ -172,6 +172,18 @@ impl ProxyHttp for Gateway {
         self.answered(s, head, ctx, Self::now())
     }
 
+    /// Runs before that for every header of an answer; `end`: it is all of it.
+    async fn adjust_upstream_modules(
+        &self,
+        _: &mut Session,
+        _: &ResponseHeader,
+        end: bool,
+        ctx: &mut Held,
+    ) -> Result<()> {
+        ctx.is_bare = end;
+        Ok(())
+    }
+
     /// The last look before the header goes to the client.
     async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
         forward::response_header(session, head, ctx, Self::now);

@@ -113,7 +113,14 @@ pub(super) fn key(ctx: &Ctx) -> Option<&[u8]> {
 fn tried(ctx: &Ctx, status: u16, now: Instant) {
     let Some(trial) = ctx.pool_tail.as_ref().and_then(|tail| tail.trial.as_ref()) else { return };
     let Some(hash) = ctx.placement.as_ref().and_then(|placed| placed.hash) else { return };
-    let ours = [Class::ClientGone, Class::ClientTimeout, Class::Deadline, Class::BodyTooLarge, Class::LocalLimit];
+    let ours = [
+        Class::ClientGone,
+        Class::ClientTimeout,
+        Class::DrainTimeout,
+        Class::Deadline,
+        Class::BodyTooLarge,
+        Class::LocalLimit,
+    ];
     if ctx.error.is_none_or(|class| !ours.contains(&class)) {
         let took = ctx.headed.map(|headed| headed.saturating_duration_since(ctx.began));
         trial.record(hash, status >= SERVER_ERROR, took, now);

@@ -45,6 +45,7 @@ pub fn facts(class: Class) -> Facts {
         Class::Denied => (StatusCode::FORBIDDEN, "http_request_denied"),
         Class::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http_request_error"),
         Class::BadRequest => (StatusCode::BAD_REQUEST, "http_request_error"),
+        Class::DrainTimeout => (StatusCode::SERVICE_UNAVAILABLE, "http_response_timeout"),
         Class::ClientTimeout => (StatusCode::REQUEST_TIMEOUT, "http_request_error"),
         Class::NoRoute => (StatusCode::NOT_FOUND, "destination_not_found"),
         Class::HeaderTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "http_request_error"),

@@ -55,6 +55,8 @@ classes! {
     ClientGone = "client_gone",
     /// The client stopped sending.
     ClientTimeout = "client_timeout",
+    /// The process left, and the time for what still ran was over.
+    DrainTimeout = "drain_timeout",
     /// The request's body is larger than allowed.
     BodyTooLarge = "body_too_large",
     /// A limit of the operator on what clients may ask.

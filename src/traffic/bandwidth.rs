@@ -1,12 +1,22 @@
 //! How fast may an answer go to its client?
 //!
 //! What an answer did not use of its rate it may catch up on for a moment only ([`CREDIT`]): an origin that was silent for
-//! a minute does not buy a minute's worth of bytes at once. Pure: the clock is an argument.
+//! a minute does not buy a minute's worth of bytes at once. Where its connection is its own it goes in [`slices`](slice),
+//! so that it flows; a stream of HTTP/2 goes piece by piece, as its origin sends. Pure: the clock is an argument.
 
 use std::time::{Duration, Instant};
 
 /// How much an answer may be ahead of its rate after a pause.
 const CREDIT: Duration = Duration::from_millis(100);
+
+/// Slices in a second, and the least that is worth a write.
+const SLICES: u64 = 20;
+const LEAST: u64 = 4096;
+
+/// What goes at once of so many bytes a second.
+pub fn slice(per_second: u64) -> usize {
+    usize::try_from((per_second / SLICES).max(LEAST)).unwrap_or(usize::MAX)
+}
 
 /// The pace of one answer.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +43,12 @@ impl Pace {
         (self.sent, self.looked) = (sent, now);
         self.due.checked_duration_since(now).filter(|wait| !wait.is_zero())
     }
+
+    /// So many further bytes went: when the next ones may.
+    pub fn went(&mut self, bytes: usize, now: Instant) -> Instant {
+        self.wait(self.sent.saturating_add(bytes as u64), now);
+        self.due
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +74,21 @@ mod tests {
             let took = takes(MIB / 2, pieces, bytes).as_secs_f64();
             let last = bytes as f64 / (MIB as f64 / 2.0);
             assert!((took - (2.0 - last)).abs() < 0.01, "{pieces} x {bytes}: {took}");
+        }
+    }
+
+    #[test]
+    fn what_goes_in_slices_flows() {
+        let start = Instant::now();
+        for (per_second, of) in [(MIB, 52_428), (1000, 4096), (u64::MAX, usize::MAX)] {
+            assert!(slice(per_second) >= of.min(1 << 40), "{per_second}");
+        }
+        let (mut pace, mut now, mut went) = (Pace::new(MIB, start), start, 0);
+        while went < 2 * MIB as usize {
+            let least = (now - start).as_secs_f64() * MIB as f64;
+            assert!((went as f64 - least).abs() < slice(MIB) as f64 + 2.0, "{went} after {:?}", now - start);
+            went += slice(MIB);
+            now = pace.went(slice(MIB), now);
         }
     }
 

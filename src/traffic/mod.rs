@@ -39,7 +39,7 @@ pub mod rewrite;
 mod shared;
 pub mod target;
 
-pub use bandwidth::Pace;
+pub use bandwidth::{Pace, slice};
 pub use buckets::Buckets;
 pub use cache_status::{CacheStatus, Cached};
 pub use caller::Callers;

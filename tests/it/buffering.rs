@@ -87,6 +87,35 @@ fn a_connection_goes_on_after_what_was_held_and_one_that_reads_nothing_is_cut() 
     assert!((deaf.rest().len() as u64) < SIZE);
 }
 
+/// Pingora looks at a client that has sent its next request no more: what it reads is not to depend on that.
+#[test]
+fn what_was_held_leaves_though_the_next_request_is_there_and_the_origin_pauses() {
+    let (a, gateway) = gate("buffering: { response: 32MiB }");
+    for early in [true, false] {
+        let name = |what: &str| format!("{what} {early}");
+        let much = answer(200).body(Body::Pattern(SIZE)).framing(Framing::Declared(SIZE + 4));
+        let much = on("/much").hold(&name("begin")).then(much.into()).hold(&name("end"));
+        a.script([much.then(Step::Send(b"rest".to_vec()))]);
+        let mut raw = rig::raw(gateway.address());
+        raw.send("GET /much HTTP/1.1\r\nHost: t\r\n\r\n");
+        a.await_held(&name("begin"), 1);
+        if early {
+            raw.send("GET /next HTTP/1.1\r\nHost: t\r\n\r\n");
+        }
+        a.release(&name("begin"));
+        if !early {
+            a.await_held(&name("end"), 1);
+            raw.send("GET /next HTTP/1.1\r\nHost: t\r\n\r\n");
+        }
+        while !raw.line().is_empty() {}
+        assert_eq!(raw.bytes(SIZE as usize).len() as u64, SIZE, "sent early: {early}");
+        a.await_held(&name("end"), 1);
+        a.release(&name("end"));
+        assert_eq!(raw.bytes(4), b"rest");
+        assert_eq!(raw.answer().text(), "a");
+    }
+}
+
 #[test]
 fn what_is_larger_than_it_may_hold_passes_at_the_client_s_pace() {
     let (a, gateway) = gate("buffering: { response: 1MiB }");
@@ -95,6 +124,32 @@ fn what_is_larger_than_it_may_hold_passes_at_the_client_s_pace() {
     slow.read(1 << 20);
     assert_eq!(within(Duration::from_millis(500), || is_done(&a, &gateway).then_some(())), None);
     assert_eq!(slow.read(u64::MAX), SIZE - (1 << 20));
+}
+
+#[test]
+fn all_answers_together_take_no_more_memory_than_the_process_may() {
+    let a = rig::origin("a");
+    let text = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n\
+        routes: [ { pool: p, buffering: { response: 32MiB }, compression: { types: [text/*], min: 1KiB } } ]\n";
+    let gateway = rig::gateway(text).process("max_buffered", "1MiB").origins([&a]).start();
+    let plain = answer(200).body(Body::Size(5000)).header("Content-Type", "text/plain");
+    a.script([on("/much").then(answer(200).body(Body::Pattern(SIZE)).into()), on("/text").then(plain.into())]);
+    let kinds = ["held_back", "compression"];
+    let of = |name: &str| kinds.map(|kind| gateway.metrics().sum(name, &[("kind", kind)]));
+    let coding = || {
+        let answer = gateway.ask(&Ask::get("/text").header("Accept-Encoding", "gzip"));
+        (answer.header("content-encoding").map(str::to_owned), answer.header("vary").map(str::to_owned))
+    };
+    assert_eq!(coding(), (Some("gzip".into()), Some("Accept-Encoding".into())));
+    let mut slow = rig::download(gateway.address(), "/much");
+    eventually("the memory is used up", || (of("moorgate_buffers_full_total")[0] >= 1.0).then_some(()));
+    assert_eq!(of("moorgate_buffered_bytes"), [f64::from(1 << 20), 0.0]);
+    assert_eq!(coding(), (None, Some("Accept-Encoding".into())), "it goes plain");
+    assert_eq!(of("moorgate_buffers_full_total"), [1.0, 1.0]);
+    assert_eq!(within(Duration::from_millis(300), || is_done(&a, &gateway).then_some(())), None);
+    assert_eq!(slow.read(u64::MAX), SIZE);
+    eventually("it is given back", || (of("moorgate_buffered_bytes") == [0.0, 0.0]).then_some(()));
+    assert_eq!(coding().0, Some("gzip".into()));
 }
 
 /// Reads small bodies ahead; nobody but requests connects to the origins.

@@ -136,6 +136,28 @@ fn what_is_no_whole_plain_answer_passes_untouched() {
     }
 }
 
+#[test]
+fn an_answer_that_ends_with_its_header_is_in_no_coding() {
+    let (a, gateway) = gate("{}", "h2c");
+    a.script([
+        on("/none").then(tagged("")),
+        on("/some").method("HEAD").then(tagged("")),
+        on("/some").then(tagged(&json())),
+    ]);
+    let ask = |method: &str, path: &str| Ask::new(method, path).header("Accept-Encoding", "gzip");
+    for (method, path, coding) in
+        [("GET", "/none", None), ("GET", "/some", Some("gzip")), ("HEAD", "/some", Some("gzip"))]
+    {
+        let answers =
+            [gateway.ask(&ask(method, path)), rig::h2c(gateway.address(), &[ask(method, path)]).remove(0).unwrap()];
+        for answer in answers {
+            let vary = answer.header("vary");
+            assert_eq!((answer.header("content-encoding"), vary), (coding, Some("Accept-Encoding")), "{method} {path}");
+            assert_eq!(answer.body.is_empty(), coding.is_none() || method == "HEAD");
+        }
+    }
+}
+
 /// The next chunk of a body.
 fn chunk(raw: &mut Raw) -> Vec<u8> {
     let size = usize::from_str_radix(&raw.line(), 16).unwrap();

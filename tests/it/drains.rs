@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Client, Gateway, Origin, Raw, Step, on};
+use crate::rig::{self, Ask, Body, Client, Framing, Gateway, Origin, Raw, Step, answer, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
 fn one(drain: &str) -> (Origin, Gateway) {
+    one_with(drain, "")
+}
+
+fn one_with(drain: &str, listener: &str) -> (Origin, Gateway) {
     let a = rig::origin("a");
-    let gateway = rig::gateway(POOL).process("drain", drain).origins([&a]).start();
+    let gateway = rig::gateway(POOL).process("drain", drain).listener(listener).origins([&a]).start();
     (a, gateway)
 }
 
@@ -98,7 +102,68 @@ fn u4_idle_connections_are_told_and_running_requests_cut_only_at_the_time_out() 
     assert_eq!((last.status, last.closes()), (200, true), "{last:?}");
     assert_eq!(gateway.exit(), 0);
     assert!((Duration::from_millis(900)..Duration::from_secs(6)).contains(&start.elapsed()), "{:?}", start.elapsed());
-    assert!(held.join().unwrap().is_err());
+    assert_eq!(held.join().unwrap().unwrap(), 503);
+}
+
+/// Whoever is cut is told, as far as an answer has not begun, and stands in the log.
+#[test]
+fn u4_what_the_time_out_cuts_is_logged() {
+    let (a, mut gateway) = one_with("{ lame_duck: 0s, timeout: 1s }", "h2c: true");
+    let half = answer(200).body(Body::Size(1000)).framing(Framing::Declared(2000));
+    let mut tunnel = websocket(&a, &gateway, b"\x82\x0512");
+    a.script([
+        on("/held").hold("never").answer(200),
+        on("/half").then(half.into()).hold("never"),
+        on("/deaf").then(answer(200).body(Body::Pattern(64 << 20)).into()),
+    ]);
+    let address = gateway.address();
+    let streams = std::thread::spawn(move || rig::h2c(address, &[Ask::get("/held?2"), Ask::get("/held?3")]));
+    let ask = |request: &str| {
+        let mut raw = rig::raw(address);
+        raw.send(request);
+        raw
+    };
+    let mut held = ask("GET /held?1 HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut cut = ask("GET /half HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut owes = ask("PUT /owes HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n12345");
+    let deaf = ask("GET /deaf HTTP/1.1\r\nHost: t\r\n\r\n");
+    a.await_held("never", 4);
+    ["/owes", "/deaf"].iter().for_each(|path| a.await_requests(path, 1));
+    while !cut.line().is_empty() {}
+    cut.bytes(1000);
+    gateway.signal(Signal::SIGTERM);
+    for told in [&mut held, &mut owes] {
+        let answer = told.answer();
+        let why = answer.header("proxy-status").unwrap().to_owned();
+        assert_eq!((answer.status, answer.closes()), (503, true), "{answer:?}");
+        assert!(
+            why.contains("error=http_response_timeout; details=\"sent=1\"") && answer.text().contains("drain_timeout")
+        );
+    }
+    assert_eq!(cut.rest(), b"");
+    assert!(streams.join().unwrap().iter().all(Result::is_err));
+    assert_eq!((gateway.exit(), tunnel.rest()), (0, vec![]));
+    drop(deaf);
+    assert_logged_as_cut(
+        &gateway,
+        &[
+            ("/held?1", 503),
+            ("/held?2", 499),
+            ("/held?3", 499),
+            ("/half", 200),
+            ("/owes", 503),
+            ("/deaf", 200),
+            ("/ws", 101),
+        ],
+    );
+}
+
+fn assert_logged_as_cut(gateway: &Gateway, all: &[(&str, u64)]) {
+    for (target, status) in all {
+        let line = gateway.logged(target);
+        let (error, outcome) = (line["error"].as_str(), line["attempts"][0]["outcome"].as_str());
+        assert_eq!((line["status"].as_u64(), error, outcome), (Some(*status), Some("drain_timeout"), error), "{line}");
+    }
 }
 
 #[test]

@@ -205,3 +205,20 @@ fn copies_speak_what_their_pool_speaks() {
     });
     assert_eq!(gateway.get("/z").origin(), "a");
 }
+
+/// Nobody waits for a copy, and a process that leaves does not either.
+#[test]
+fn a_process_leaves_though_copies_are_under_way() {
+    let (a, s) = (rig::origin("a"), rig::origin("s"));
+    let text = pools("", "", "{ pool: s }");
+    let drain = "{ lame_duck: 0s, timeout: 60s }";
+    let mut gateway = rig::gateway(&text).process("drain", drain).origins([&a, &s]).start();
+    s.script([on("*").hold("never").answer(200)]);
+    assert_eq!(gateway.get("/x").origin(), "a");
+    s.await_held("never", 1);
+    let start = Instant::now();
+    gateway.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(gateway.exit(), 0);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(gateway.logged("/x")["status"], 200);
+}

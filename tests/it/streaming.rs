@@ -63,6 +63,31 @@ fn settled(what: &str, mut ask: impl FnMut() -> u64) -> u64 {
     })
 }
 
+/// Pingora does not flush for a length that is not reached, and looks no more at a client whose next request is there.
+#[test]
+fn an_answer_of_known_length_arrives_as_it_comes() {
+    let (a, gateway) = start("http1");
+    let send = |bytes: &str| Step::Send(bytes.as_bytes().to_vec());
+    let half = "x".repeat(1000);
+    for next in [false, true] {
+        let [header, body] = ["header", "body"].map(|what| format!("{what} {next}"));
+        let parts = on("/parts").then(send("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n")).hold(&header);
+        a.script([parts.then(send(&half)).hold(&body).then(send(&half))]);
+        let mut raw = rig::raw(gateway.address());
+        raw.send("GET /parts HTTP/1.1\r\nHost: t\r\n\r\n");
+        while !raw.line().is_empty() {}
+        if next {
+            raw.send("GET /next HTTP/1.1\r\nHost: t\r\n\r\n");
+        }
+        for hold in [&header, &body] {
+            a.await_held(hold, 1);
+            a.release(hold);
+            assert_eq!(raw.bytes(1000), half.as_bytes());
+        }
+        assert!(!next || raw.answer().text() == "a");
+    }
+}
+
 #[test]
 fn a_large_upload_is_not_held() {
     let (a, gateway) = start("http1");

@@ -131,7 +131,11 @@ impl Stream {
             Body::Checked => received.checked().into_bytes(),
             Body::Pattern(_) => Vec::new(),
         };
-        let mut body = respond.send_response(head.body(()).ok()?, false).ok()?;
+        let bare = content.is_empty() && !matches!(answer.body, Body::Pattern(_));
+        let mut body = respond.send_response(head.body(()).ok()?, bare).ok()?;
+        if bare {
+            return Some(());
+        }
         if let Body::Pattern(size) = answer.body {
             self.pattern(&mut body, size).await?;
         }

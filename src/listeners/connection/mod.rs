@@ -9,6 +9,7 @@
 mod asked;
 mod followed;
 mod sending;
+mod throttle;
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -119,6 +120,7 @@ impl Connection {
         self.digests = None;
         self.outbox = Outbox::default();
         self.writing = Alarm::default();
+        self.followed.rest();
         self.wire.forget_head();
     }
 
@@ -165,6 +167,9 @@ impl Connection {
 
     /// Nothing to read: how long may that last?
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.wire.is_cut() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         if self.wire.is_heard() && !self.wire.wants_body() {
             self.reading.clear();
             return Poll::Pending;
@@ -261,10 +266,8 @@ impl AsyncRead for Connection {
             // as if the client had left: the tunnel ends as one whose end was its client's
             return Poll::Ready(Ok(()));
         }
-        if this.wire.holds_back() > 0 {
-            // a client that is written to is let go when it takes nothing, whatever it is asked for meanwhile
-            let _ = this.poll_empty(cx)?;
-        }
+        let idles = this.wire.is_heard() && !this.wire.wants_body();
+        ready!(this.poll_send_on(cx, idles))?;
         let room = if this.wire.is_heard() { usize::MAX } else { this.wire.header_room() };
         if room == 0 {
             this.wire.set_fault(Fault::HeaderTooLarge);
@@ -298,6 +301,9 @@ impl AsyncRead for Connection {
         if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {
             this.wire.set_fault(Fault::BadRequest);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        if n > 0 && idles {
+            this.wire.next_came();
         }
         if this.wire.wants_body() {
             this.wire.set_awaits_body(false);

@@ -105,7 +105,9 @@ pub(super) fn attempt_status(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     match (attempt.status, attempt.outcome) {
         (Some(status), _) => text::number(status.into(), out),
         (None, "connect_timeout" | "response_timeout") => out.extend_from_slice(b"504"),
-        (None, "client_gone" | "client_timeout" | "body_too_large" | "bad_request") => out.push(b'-'),
+        (None, "client_gone" | "client_timeout" | "drain_timeout" | "body_too_large" | "bad_request") => {
+            out.push(b'-');
+        }
         (None, _) => out.extend_from_slice(b"502"),
     }
 }

@@ -3,6 +3,7 @@
 //! On the way of a request counting is an index and a relaxed addition: no hashing of labels, no lock, and an
 //! allocation only the very first time a series is touched. Dropping meters takes their series out of what is shown.
 
+mod buffers;
 mod limit;
 mod listener;
 mod mirror;
@@ -12,6 +13,7 @@ mod route;
 mod times;
 mod words;
 
+pub use buffers::BufferMeters;
 pub use limit::{LimitMeters, SharedMeters};
 pub use listener::{ConnectionOpen, ListenerMeters};
 pub use mirror::MirrorMeters;
@@ -19,7 +21,7 @@ pub(super) use origin::Counts;
 pub use origin::{OriginMeters, OriginView};
 pub use pool::{PoolMeters, PoolView};
 pub use route::{RouteMeters, RouteTimes};
-pub(super) use times::Times;
+pub(super) use times::{ANSWERS, CONNECTS, Times};
 
 fn level(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)

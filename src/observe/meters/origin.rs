@@ -24,6 +24,7 @@ const OUTCOMES: &[&str] = &[
     "invalid_response",
     "client_gone",
     "client_timeout",
+    "drain_timeout",
     "body_too_large",
     "bad_request",
     "local_limit",

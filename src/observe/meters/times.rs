@@ -6,6 +6,16 @@ use std::time::Duration;
 use super::super::metrics::All;
 use super::super::series::Histogram;
 
+/// Upper bounds of answer times in microseconds.
+pub(in crate::observe) const ANSWERS: &[u64] = &[
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 30_000_000,
+];
+
+/// Upper bounds of connect times in microseconds.
+pub(in crate::observe) const CONNECTS: &[u64] =
+    &[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+
 /// The histograms of one origin, or of one pool.
 pub(in crate::observe) struct Times {
     all: Arc<All>,

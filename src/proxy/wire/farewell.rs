@@ -1,15 +1,18 @@
 //! Who is to be told when the process is about to leave for good?
 //!
-//! Tunnels end when their ends do, so nobody looks at them again: each leaves word here how to wake it, and stays in the
-//! book until its socket is closed. Always: whoever comes after the farewell was said finds it said.
+//! Tunnels end when their ends do, and requests that still run are looked at by nobody else: each leaves word here how to
+//! wake it, and stays in the book until its socket is closed. A tunnel in the middle of a frame has until the last call.
+//! Always: whoever comes after the farewell was said finds it said.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use super::{Fault, Wire};
 
 /// The farewell of a process; clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +22,7 @@ pub struct Farewell(Arc<Book>);
 struct Book {
     /// Ordered with the book: one that is in it too late to be woken sees it.
     said: AtomicBool,
+    last_called: AtomicBool,
     waiting: Mutex<HashMap<u64, Waker>>,
     /// Relaxed: numbers only have to differ.
     next: AtomicU64,
@@ -35,6 +39,17 @@ impl Farewell {
     /// Whether it was said.
     pub fn is_said(&self) -> bool {
         self.0.said.load(SeqCst)
+    }
+
+    /// Nobody is waited for any longer.
+    pub fn call_last(&self) {
+        self.0.last_called.store(true, SeqCst);
+        self.say();
+    }
+
+    /// Whether nobody is waited for any longer.
+    pub fn is_last_call(&self) -> bool {
+        self.0.last_called.load(SeqCst)
     }
 
     /// Waits until everybody who was told has gone.
@@ -70,6 +85,36 @@ impl Drop for Waits {
     fn drop(&mut self) {
         self.book.waiting.lock().remove(&self.number);
         self.book.left.notify_waiters();
+    }
+}
+
+/// The connection's side.
+impl Wire {
+    /// Whether the process says farewell to it; wakes the task when it does.
+    pub fn hears_farewell(&self, cx: &mut Context<'_>) -> bool {
+        let farewell = &self.home.farewell;
+        self.waits.lock().get_or_insert_with(|| farewell.await_it(cx.waker()));
+        farewell.is_said()
+    }
+
+    /// Whether what runs on it is to end now, with the process: a WebSocket is told first, and has until the last call.
+    pub fn is_cut(&self) -> bool {
+        let farewell = &self.home.farewell;
+        let is = self.is_heard() && farewell.is_said() && (!self.is_websocket() || farewell.is_last_call());
+        if is {
+            self.set_fault(Fault::Cut);
+        }
+        is
+    }
+
+    /// The client was told that we leave.
+    pub fn part(&self) {
+        self.parted.store(true, Relaxed);
+    }
+
+    /// Whether the client was told that we leave.
+    pub fn has_parted(&self) -> bool {
+        self.parted.load(Relaxed)
     }
 }
 

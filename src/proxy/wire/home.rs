@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use http::HeaderValue;
 
-use super::Farewell;
+use super::{Buffers, Farewell};
 
 /// What all connections of one listener share.
 #[derive(Debug)]
@@ -17,13 +17,20 @@ pub struct Home {
     client: Option<HeaderValue>,
     pub(super) draining: Arc<AtomicBool>,
     pub(super) farewell: Farewell,
+    pub(super) buffers: Arc<Buffers>,
 }
 
 impl Home {
     /// The listener at `listener`, as configured, which speaks TLS or does not; connections close after their next answer once `draining` is set, and
-    /// tunnels end with the `farewell`.
-    pub fn new(listener: SocketAddr, tls: bool, draining: Arc<AtomicBool>, farewell: Farewell) -> Self {
-        Self { listener, tls, names_clients: false, client: None, draining, farewell }
+    /// tunnels end with the `farewell`; what is held for them is taken of `buffers`.
+    pub fn new(
+        listener: SocketAddr,
+        tls: bool,
+        draining: Arc<AtomicBool>,
+        farewell: Farewell,
+        buffers: Arc<Buffers>,
+    ) -> Self {
+        Self { listener, tls, names_clients: false, client: None, draining, farewell, buffers }
     }
 
     /// Origins are told of clients' certificates, here or at another listener.
@@ -35,8 +42,9 @@ impl Home {
     /// For a client of its own, of whose certificate origins are told this.
     pub(super) fn of_client(&self, told: Option<HeaderValue>) -> Self {
         let (draining, farewell) = (Arc::clone(&self.draining), self.farewell.clone());
+        let buffers = Arc::clone(&self.buffers);
         let Self { listener, tls, names_clients, .. } = *self;
-        Self { listener, tls, names_clients, client: told, draining, farewell }
+        Self { listener, tls, names_clients, client: told, draining, farewell, buffers }
     }
 
     /// What they are told of the client's.

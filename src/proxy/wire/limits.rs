@@ -27,6 +27,8 @@ pub enum Fault {
     SendTimeout,
     /// HTTP/2 frames without end that ask for nothing.
     Flood,
+    /// The process leaves and waits no longer.
+    Cut,
 }
 
 impl Fault {
@@ -37,6 +39,7 @@ impl Fault {
             Self::HeaderTimeout | Self::BodyTimeout => Class::ClientTimeout,
             Self::HeaderTooLarge => Class::HeaderTooLarge,
             Self::UriTooLong => Class::UriTooLong,
+            Self::Cut => Class::DrainTimeout,
             Self::Gone | Self::SendTimeout | Self::Flood => Class::ClientGone,
         }
     }

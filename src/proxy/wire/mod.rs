@@ -7,6 +7,7 @@
 //! only make the type `Sync`, which Pingora asks for. The lock is held for a few instructions and never awaited under.
 
 mod body;
+mod buffers;
 mod client;
 mod farewell;
 mod frames;
@@ -19,7 +20,6 @@ mod turn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +28,7 @@ use pingora_proxy::Session;
 use tokio::time::Instant;
 
 pub use self::body::End;
+pub use self::buffers::{Buffers, Share, Use};
 pub use self::farewell::Farewell;
 use self::farewell::Waits;
 pub use self::frames::{Frames, GOING_AWAY};
@@ -54,6 +55,7 @@ pub struct Wire {
     heard: AtomicBool,
     body_wanted: AtomicBool,
     body_awaited: AtomicBool,
+    next_came: AtomicBool,
     requests: AtomicU32,
     serving: AtomicU32,
     reset: AtomicBool,
@@ -185,6 +187,11 @@ impl Wire {
         self.home.listener()
     }
 
+    /// The memory of the process for answers on their way.
+    pub fn buffers(&self) -> &Arc<Buffers> {
+        &self.home.buffers
+    }
+
     /// Whether HTTP/2 is spoken.
     pub fn is_h2(&self) -> bool {
         self.h2.load(Relaxed)
@@ -211,6 +218,7 @@ impl Wire {
             heard: AtomicBool::new(false),
             body_wanted: AtomicBool::new(false),
             body_awaited: AtomicBool::new(false),
+            next_came: AtomicBool::new(false),
             requests: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             reset: AtomicBool::new(false),
@@ -234,6 +242,7 @@ impl Wire {
         self.heard.store(false, Relaxed);
         self.body_wanted.store(false, Relaxed);
         self.body_awaited.store(false, Relaxed);
+        self.next_came.store(false, Relaxed);
         self.held.begin();
         self.turn.lock().begin(limits, self.is_settled());
     }
@@ -319,23 +328,6 @@ impl Wire {
         self.websocket.load(Relaxed)
     }
 
-    /// Whether the process says farewell to it; wakes the task when it does.
-    pub fn hears_farewell(&self, cx: &mut Context<'_>) -> bool {
-        let farewell = &self.home.farewell;
-        self.waits.lock().get_or_insert_with(|| farewell.await_it(cx.waker()));
-        farewell.is_said()
-    }
-
-    /// The client was told that we leave.
-    pub fn part(&self) {
-        self.parted.store(true, Relaxed);
-    }
-
-    /// Whether the client was told that we leave.
-    pub fn has_parted(&self) -> bool {
-        self.parted.load(Relaxed)
-    }
-
     /// The limits in force.
     pub fn limits(&self) -> Limits {
         *self.turn.lock().limits()
@@ -391,6 +383,7 @@ impl Wire {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    pub(crate) use super::buffers::tests::plenty;
     use super::*;
 
     /// Ordinary limits, for other rooms too.
@@ -413,7 +406,13 @@ pub(crate) mod tests {
     const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1234);
 
     fn wire() -> Arc<Wire> {
-        let home = Home::new(([127, 0, 0, 1], 80).into(), false, Arc::new(AtomicBool::new(false)), Farewell::default());
+        let home = Home::new(
+            ([127, 0, 0, 1], 80).into(),
+            false,
+            Arc::new(AtomicBool::new(false)),
+            Farewell::default(),
+            plenty(),
+        );
         Wire::new(PEER, PEER, Arc::new(home), limits())
     }
 
@@ -478,7 +477,8 @@ pub(crate) mod tests {
     #[test]
     fn the_last_allowed_request_and_a_drain_close() {
         let draining = Arc::new(AtomicBool::new(false));
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default()));
+        let home =
+            Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default(), plenty()));
         let wire = Wire::new(PEER, PEER, home, limits());
         let first = wire.hook_ran();
         assert!(!wire.must_close());
@@ -487,7 +487,8 @@ pub(crate) mod tests {
         assert_eq!(wire.serving(), 3);
         drop((first, rest));
         assert_eq!(wire.serving(), 0);
-        let home = Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default()));
+        let home =
+            Arc::new(Home::new(([127, 0, 0, 1], 80).into(), false, draining.clone(), Farewell::default(), plenty()));
         let wire = Wire::new(PEER, PEER, home, limits());
         assert!(!wire.must_close());
         draining.store(true, Relaxed);

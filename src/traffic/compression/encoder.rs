@@ -121,6 +121,18 @@ impl Encoder {
     }
 }
 
+/// What an encoder for an answer of `length` bytes takes, as measured: tables that are always there, and those that grow
+/// with its window.
+pub fn memory(algorithm: Algorithm, length: Option<u64>) -> usize {
+    const KIB: usize = 1024;
+    let window = window(length);
+    match algorithm {
+        Algorithm::Gzip => 160 * KIB + (4 << window.min(GZIP_WINDOW)),
+        Algorithm::Br => 700 * KIB + (11 << window),
+        Algorithm::Zstd => 128 * KIB + (4 << window),
+    }
+}
+
 /// The window that holds `length` bytes.
 fn window(length: Option<u64>) -> u8 {
     let bits = length.map_or(u64::BITS, |length| u64::BITS - length.leading_zeros());
@@ -187,6 +199,11 @@ pub(super) mod tests {
     fn a_small_answer_has_a_small_window() {
         let windows = [Some(0), Some(1024), Some(4095), Some(70_000), Some(u64::MAX), None].map(window);
         assert_eq!(windows, [10, 11, 12, 17, 17, 17]);
+        let mib = |algorithm, length| memory(algorithm, length) as f64 / f64::from(1 << 20);
+        for (algorithm, large, small) in [(ALL[0], 0.6, 0.13), (ALL[1], 2.1, 0.7), (ALL[2], 0.3, 0.16)] {
+            // the figures of docs/bodies.md
+            assert!((mib(algorithm, None) - large).abs() < 0.1 && (mib(algorithm, Some(8000)) - small).abs() < 0.1);
+        }
     }
 }
 

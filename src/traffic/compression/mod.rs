@@ -11,7 +11,7 @@ mod encoder;
 
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderName, HeaderValue, IF_NONE_MATCH, RANGE, TRANSFER_ENCODING, VARY,
+    HeaderName, HeaderValue, IF_NONE_MATCH, RANGE, TRAILER, TRANSFER_ENCODING, VARY,
 };
 use http::{Method, StatusCode, Version};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -19,7 +19,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use self::accept::Accepted;
 use crate::config::compression::{self, Algorithm, MediaType};
 
-pub use encoder::Encoder;
+pub use encoder::{Encoder, memory};
 
 /// What says of an answer's bytes what they are: they would be others.
 static SEALS: [HeaderName; 4] = [
@@ -79,6 +79,7 @@ impl Compression {
             && length(headers).is_none_or(|length| length >= self.min && length > 0)
             && !headers.contains_key(CONTENT_ENCODING)
             && !headers.contains_key(CONTENT_RANGE)
+            && !headers.contains_key(TRAILER)
             && !has_word(headers, &CACHE_CONTROL, "no-transform")
             && !SEALS.iter().any(|seal| headers.contains_key(seal))
     }
@@ -119,7 +120,7 @@ pub fn announce(verdict: Verdict, request: &RequestHeader, head: &mut ResponseHe
 /// cache does not know which of its answers is meant (RFC 9111, section 4.3.4).
 pub fn confirm(request: &RequestHeader, head: &mut ResponseHeader) {
     let Some(tag) = head.headers.get(ETAG).and_then(weak) else { return };
-    if head.status.as_u16() == NOT_MODIFIED && has_word_of(&request.headers, &IF_NONE_MATCH, tag.as_bytes()) {
+    if head.status.as_u16() == NOT_MODIFIED && lists_tag(&request.headers, tag.as_bytes()) {
         put(head, ETAG, tag);
         vary(head);
     }
@@ -168,14 +169,22 @@ fn put(head: &mut ResponseHeader, name: HeaderName, value: HeaderValue) {
     let _ = head.insert_header(name, value);
 }
 
+/// Does one of the lines of `name` list this word?
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
-    has_word_of(headers, name, word.as_bytes())
+    let mut words = headers.get_all(name).into_iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    words.any(|one| one.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Does one of the lines of `name` list this word?
-fn has_word_of(headers: &HeaderMap, name: &HeaderName, word: &[u8]) -> bool {
-    let mut words = headers.get_all(name).into_iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    words.any(|one| one.trim_ascii().eq_ignore_ascii_case(word))
+/// Does `If-None-Match` list this tag? Within its quotes a comma is a part of it, as is the case of its letters.
+fn lists_tag(headers: &HeaderMap, tag: &[u8]) -> bool {
+    headers.get_all(IF_NONE_MATCH).into_iter().any(|line| {
+        let mut is_quoted = false;
+        let mut parts = line.as_bytes().split(|byte| {
+            is_quoted ^= *byte == b'"';
+            *byte == b',' && !is_quoted
+        });
+        parts.any(|one| one.trim_ascii() == tag)
+    })
 }
 
 #[cfg(test)]
@@ -241,6 +250,7 @@ mod tests {
             &[JSON, LONG, ("Content-Range", "bytes 0-4999/10000")],
             &[JSON, LONG, ("Cache-Control", "max-age=3"), ("Cache-Control", "private, No-Transform")],
             &[JSON, LONG, ("Content-Digest", "sha-256=:x:")],
+            &[JSON, ("Trailer", "Server-Timing")],
         ] {
             assert_eq!(verdict(lines), Verdict::Untouched, "{lines:?}");
         }
@@ -326,5 +336,8 @@ mod tests {
         assert_eq!(tag("\"a\"", 304, "\"a\""), "\"a\"");
         assert_eq!(tag("W/\"a\"", 200, "\"a\""), "\"a\"");
         assert_eq!(tag("W/\"a\"", 304, "W/\"a\""), "W/\"a\"");
+        assert_eq!(tag("\"b\",W/\"a,b\"", 304, "\"a,b\""), "W/\"a,b\"", "a comma is a part of it");
+        assert_eq!(tag("\"x, W/\"", 304, "\"x\""), "\"x\"");
+        assert_eq!(tag("W/\"A\"", 304, "\"a\""), "\"a\"", "another tag");
     }
 }
