@@ -15,12 +15,11 @@ use super::form;
 use super::grpc::{deadline, is_grpc};
 use super::limit;
 use super::mirror;
-use super::request::{Host, asks_to_switch, origin_form, streams, with_facts};
+use super::request::{Host, asks_to_switch, goes_in_h2, origin_form, streams, with_facts};
 use super::wire::{End, Wire};
-use crate::pool::Protocol;
 use crate::resilience::Class;
 use crate::routing;
-use crate::snapshot::{Action, Snapshot, Upstream};
+use crate::snapshot::{Action, Snapshot};
 use crate::template::path;
 use crate::traffic::crumbs;
 
@@ -111,7 +110,8 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
     if let Some(rewrite) = &route.changes.rewrite {
         ctx.rewritten = Some(rewrite.target(&origin_form(request)).map_err(form::class)?.into());
     }
-    if !request.raw_path_is_utf8() && ctx.target().is_some_and(|(_, pool)| takes_utf8(pool)) {
+    // Over HTTP/2 a target reaches an origin as UTF-8 or not at all: Pingora would refuse it once a connection is held.
+    if !request.raw_path_is_utf8() && ctx.target().is_some_and(|(_, to)| goes_in_h2(request, &to.pool)) {
         return Err(Class::BadRequest);
     }
     if !session.as_downstream_mut().is_body_empty() {
@@ -122,11 +122,6 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
         }
     }
     Ok(())
-}
-
-/// Over HTTP/2 a target reaches an origin as UTF-8 or not at all: Pingora would refuse it once a connection is held.
-fn takes_utf8(upstream: &Upstream) -> bool {
-    upstream.pool.settings().protocol == Protocol::Http2
 }
 
 /// From now on the connection watches over the body: how fast it comes, and where it ends.

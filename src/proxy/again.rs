@@ -12,19 +12,21 @@ use std::time::{Duration, Instant};
 use pingora_core::Result;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType};
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::ctx::{Attempt, Body, Ctx, Running};
 use super::dial::looks_again;
 use super::forward::{has_untried, next_untried};
 use super::grpc::in_time;
+use super::request::goes_in_h2;
 use super::shared::is_hushed;
 use super::watchdog::Late;
 use super::wire::Fault;
 use super::{Gateway, reject};
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
-use crate::pool::{Outcome, Pick};
+use crate::pool::{Outcome, Pick, Pool, Protocol};
 use crate::resilience::failure::{Answer, Stage, classify};
 use crate::resilience::{self, Class, Decision, Failure, Place};
 
@@ -63,7 +65,7 @@ impl Gateway {
             dial.ended(Err(error.etype()));
         }
         let class = in_time(classify(&error, Stage::Connecting), ctx, now);
-        end(ctx, Outcome::Failed(class), class.as_str(), now);
+        end(ctx, outcome(session.req_header(), ctx, class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)
     }
 
@@ -98,7 +100,7 @@ impl Gateway {
         if matches!(class, Class::Stale | Class::Unprocessed) || is_hushed(running, class, now) {
             self.leave(ctx);
         }
-        end(ctx, Outcome::Failed(class), class.as_str(), now);
+        end(ctx, outcome(session.req_header(), ctx, class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)
     }
 
@@ -134,6 +136,18 @@ impl Gateway {
         ctx.error = (!again).then_some(class);
         error.set_retry(again);
         error
+    }
+}
+
+/// What a failure says of its origin. One of a pool of HTTP/2 need not speak HTTP/1.1, in which a switch is asked for: a client
+/// that asks would put it out.
+fn outcome(request: &RequestHeader, ctx: &Ctx, class: Class) -> Outcome {
+    let unreached = matches!(class, Class::ConnectRefused | Class::ConnectTimeout);
+    let is_odd = |pool: &Pool| pool.settings().protocol == Protocol::Http2 && !goes_in_h2(request, pool);
+    if !unreached && ctx.target().is_some_and(|(_, upstream)| is_odd(&upstream.pool)) {
+        Outcome::Abandoned
+    } else {
+        Outcome::Failed(class)
     }
 }
 

@@ -20,11 +20,14 @@ use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::dial::dial;
 use super::peer::{lacks_h2, speak_h2, took};
-use super::request::{ask_for_no_other_switch, authority, host_line, origin_form, own_name, streams, with_facts};
+use super::request::{
+    ask_for_no_other_switch, asks_to_switch, authority, goes_in_h2, host_line, origin_form, own_name, streams,
+    with_facts,
+};
 use super::shared::Shared;
 use super::{Gateway, certificate, grpc, kept, reject};
 use crate::balance;
-use crate::pool::{Ask, Member, Pick, Pool, Protocol, Timeouts};
+use crate::pool::{Ask, Member, Pick, Pool, Timeouts};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
@@ -56,7 +59,7 @@ impl Gateway {
         let connection = pick.origin.next_connection();
         let timeouts = grpc::left(route.timeouts(ctx.pool), ctx, now)?;
         let mut peer = self.connect_to(&pick, connection, &upstream.pool, &timeouts)?;
-        if upstream.pool.settings().protocol == Protocol::Http2 {
+        if goes_in_h2(session.req_header(), &upstream.pool) {
             speak_h2(&mut peer.options, ctx, &timeouts);
         }
         let connecting = upstream.pool.members().get(pick.member).and_then(Member::connecting);
@@ -92,7 +95,7 @@ impl Gateway {
         let shared = h2 && held.peer.options.max_h2_streams > 1;
         let Some((route, upstream)) = ctx.target() else { return Ok(()) };
         let settings = upstream.pool.settings();
-        let lacks_h2 = lacks_h2(settings, held.digest);
+        let lacks_h2 = h2 && lacks_h2(settings, held.digest);
         if let Some(dial) = ctx.running.as_ref().and_then(|running| running.dial.as_ref()).filter(|_| !held.reused) {
             dial.ended(if lacks_h2 { Err(&ErrorType::TLSHandshakeFailure) } else { Ok(()) });
         }
@@ -158,7 +161,7 @@ impl Gateway {
         if streams(&head.headers) || kind == Kind::Switch {
             ctx.streams = true;
         }
-        relax(ctx);
+        relax(session.req_header(), ctx);
         Ok(())
     }
 }
@@ -177,11 +180,11 @@ fn cached(headers: &HeaderMap, ctx: &mut Ctx) {
 }
 
 /// How long the answer may be silent, now that its type is known.
-fn relax(ctx: &Ctx) {
+fn relax(request: &RequestHeader, ctx: &Ctx) {
     let (Some(Running { watch: Some(watch), .. }), Some((route, upstream))) = (&ctx.running, ctx.target()) else {
         return;
     };
-    if upstream.pool.settings().protocol == Protocol::Http2 {
+    if goes_in_h2(request, &upstream.pool) {
         // What Pingora has not handed on yet does not lie in the socket: a client that takes its time is not to look
         // like an origin that is silent. Its own limit comes first.
         let client = ctx.wire.as_ref().map_or(Duration::ZERO, |wire| wire.limits().send_timeout);
@@ -269,7 +272,8 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         out.set_raw_path(target)?;
     }
     super::edit::towards_origin(session, out, ctx);
-    if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) {
+    // One that switches serves no other anyway, and the two words stand in one header.
+    if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) && !asks_to_switch(client) {
         out.insert_header(header::CONNECTION, HeaderValue::from_static("close"))?;
     }
     Ok(())

@@ -8,6 +8,7 @@ use pingora_http::RequestHeader;
 
 use super::ctx::Ctx;
 use crate::health::Endpoint;
+use crate::pool::{Pool, Protocol};
 use crate::template::{Facts, host};
 use crate::traffic::{Target, hop};
 
@@ -86,6 +87,12 @@ pub(super) fn in_target(request: &RequestHeader) -> Option<&str> {
 /// Does the client ask for the one other protocol that a connection is given to?
 pub(super) fn asks_to_switch(request: &RequestHeader) -> bool {
     hop::asks_to_switch(request.version, &request.headers)
+}
+
+/// Is this request made in HTTP/2? A switch is HTTP/1.1's to ask for, whatever else the pool's origins are spoken to in: over
+/// HTTP/2 Pingora would leave it out, and the origin would see an ordinary GET.
+pub(super) fn goes_in_h2(request: &RequestHeader, pool: &Pool) -> bool {
+    pool.settings().protocol == Protocol::Http2 && !asks_to_switch(request)
 }
 
 /// Pingora asks the origin for a switch by `Upgrade` alone, whatever `Connection` said.

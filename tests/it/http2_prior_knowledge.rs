@@ -104,3 +104,34 @@ fn a_refused_h2c_origin_is_walked_past() {
         assert_eq!((answer.status, answer.origin()), (200, "b"));
     }
 }
+
+/// Over HTTP/2 Pingora would leave the switch out, and the origin see an ordinary GET.
+#[test]
+fn a_switch_is_asked_for_in_http_1_1_whatever_else_is_spoken() {
+    let a = rig::origin("a");
+    let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
+    a.script([on("/ws").then(Step::Send(switch)).then(Step::Echo), on("/none").then(Step::End(Close::Fin))]);
+    let text = "pools: { p: { protocol: h2c, origins: $origins, balance: { algorithm: p2c }, \
+                health: { probe: off, outlier_detection: { failures: 2 } } } }\n";
+    let gateway = rig::gateway(text).origins([&a]).start();
+    let ask =
+        |target: &str| format!("GET {target} HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut tunnel = rig::raw(gateway.address());
+    tunnel.send(ask("/ws"));
+    assert_eq!(tunnel.answer().status, 101);
+    tunnel.send("hello");
+    assert_eq!(tunnel.bytes(5), b"hello");
+    let mut declined = rig::raw(gateway.address());
+    declined.send(format!("{}GET /next HTTP/1.1\r\nHost: t\r\n\r\n", ask("/declined")));
+    assert_eq!((declined.answer().status, declined.answer().status), (200, 200));
+    let lines: Vec<String> = a.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(lines, ["GET /ws HTTP/1.1", "GET /declined HTTP/1.1", "GET http://t/next HTTP/2"]);
+    // An origin that does not speak HTTP/1.1 is not to be put out by a client that asks it to.
+    let mut nobody = rig::raw(gateway.address());
+    nobody.send(ask("/none"));
+    assert_eq!(nobody.answer().status, 502);
+    assert_eq!(gateway.logged("/none")["error"], "reset");
+    assert_eq!([gateway.get("/none"), gateway.get("/none")].map(|answer| answer.status), [502, 502]);
+    let told = rig::eventually("it is judged", || Some(gateway.output()).filter(|told| told.contains("a is kept")));
+    assert!(told.contains("was up: 2 requests in a row failed"), "{told}");
+}

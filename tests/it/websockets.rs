@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::rig::{self, Gateway, Process, Step, on};
+use crate::rig::{self, Authority, Gateway, Process, Step, on};
 
 /// A server of the library's.
 struct Server {
@@ -110,6 +110,41 @@ fn no_upgrade_of_many_ends_early() {
     rig::eventually("each had a clean end", || (server.ended("/echo") == vec!["1000"; count]).then_some(()));
     let log = gateway.await_log(count);
     assert!(log.iter().all(|line| line["status"] == 101 && line["error"].is_null()), "{:?}", log.last());
+}
+
+/// A switch is asked for in HTTP/1.1, also where an origin is spoken to in HTTP/2 otherwise; and on a connection that was to
+/// serve its last request.
+#[test]
+fn origins_behind_tls_and_of_http_2_are_talked_to_as_others_are() {
+    let server = server();
+    let ours = Authority::new("ours");
+    let door = rig::secured(server.address, &ours.issue("o.test"), rig::Terms { h2: true, clients_of: None });
+    let pool = "health: { probe: off }, timeouts: { connect: 1s, read: 2s }, connections: { max_requests: 1 }";
+    let tls = "origins: [$door], tls: { sni: o.test, ca: $dir/ca.pem }";
+    let text = format!(
+        "pools:\n  plain: {{ origins: [$ws], {pool} }}\n  secure: {{ {tls}, {pool} }}\n  two: {{ {tls}, protocol: h2, {pool} }}\n  \
+         clear: {{ origins: [$ws], protocol: h2c, {pool} }}\nroutes:\n"
+    );
+    let route =
+        |(n, pool): (usize, &str)| format!("  - {{ match: {{ listeners: [\"$listener{n}\"] }}, pool: {pool} }}\n");
+    let routes: String = ["plain", "secure", "two", "clear"].into_iter().enumerate().map(route).collect();
+    let mut gateway = rig::gateway(&(text + &routes)).named("ws", server.address).named("door", door.address);
+    for _ in 0..3 {
+        gateway = gateway.further_listener("");
+    }
+    let gateway = gateway.start_with(|folder| std::fs::write(folder.join("ca.pem"), ours.pem()).unwrap());
+    let talk = |(n, to): (usize, &SocketAddr)| {
+        let mut command = python(&["talk", &to.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Process::start(&format!("client {n}"), &mut command, &server.folder.path().join(n.to_string()))
+    };
+    let clients: Vec<Process> = gateway.listeners.iter().enumerate().map(talk).collect();
+    for client in clients {
+        finish("talk", client, rig::PATIENCE);
+    }
+    assert_eq!(server.ended("/ping").len(), 4, "{}", server.process.output());
+    let greetings = door.greetings();
+    assert!(greetings.len() == 8 && greetings.iter().all(|greeting| !greeting.h2), "{greetings:?}");
 }
 
 /// Some clients say something before they know that the origin switches. It is theirs to hear if it does, and a request of
