@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rig::{self, Amount, Ask, Body, Close, Door, Gateway, Origin, Request, Step, answer, eventually, on};
+use crate::rig::{
+    self, Amount, Ask, Authority, Body, Close, Door, Gateway, Origin, Request, Step, answer, eventually, on,
+};
 
 /// Requests go to `a`, copies to `s`.
 fn pools(more: &str, shadow: &str, mirror: &str) -> String {
@@ -221,4 +223,37 @@ fn a_process_leaves_though_copies_are_under_way() {
     assert_eq!(gateway.exit(), 0);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(gateway.logged("/x")["status"], 200);
+}
+
+/// Copies have connections of their own, which are made under the trust that is in force as well.
+#[test]
+fn a_copy_is_sent_over_tls_to_an_origin_that_is_believed() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    for (protocol, h2) in [("http1", false), ("h2", true)] {
+        let (a, s) = (rig::origin("a"), rig::origin("s"));
+        let door = rig::secured(s.address, &ours.issue("o.test"), rig::Terms { h2, clients_of: None });
+        let text = |ca: &str| {
+            let tls = format!(", protocol: {protocol}, tls: {{ sni: o.test, ca: $dir/{ca}.pem }}");
+            pools("", &tls, "{ pool: s }").replace("$s", "$door")
+        };
+        let gateway = rig::gateway(&text("ours")).process("threads", "1").origins([&a]).named("door", door.address);
+        let mut gateway = gateway.start_with(|folder| {
+            std::fs::write(folder.join("ours.pem"), ours.pem()).unwrap();
+            std::fs::write(folder.join("other.pem"), other.pem()).unwrap();
+        });
+        let mut client = gateway.client();
+        for count in 1..=2 {
+            assert_eq!(client.get("/x").status, 200);
+            await_counted(&gateway, "sent", f64::from(count));
+        }
+        gateway.change(&text("other"));
+        assert_eq!(client.get("/other").status, 200, "the copy is nobody's business");
+        await_counted(&gateway, "failed", 1.0);
+        assert_eq!((s.served(), door.greetings().len(), door.greetings()[0].h2), (2, 1, h2), "{protocol}");
+        gateway.change(&text("ours"));
+        assert_eq!(client.get("/ours").status, 200);
+        await_counted(&gateway, "sent", 3.0);
+        let copy = s.requests().pop().unwrap();
+        assert!(copy.line.ends_with(if h2 { "https://test/ours HTTP/2" } else { "/ours HTTP/1.1" }), "{}", copy.line);
+    }
 }

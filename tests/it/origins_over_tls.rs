@@ -43,10 +43,18 @@ fn mistakes(gateway: &Gateway) -> Vec<(String, String)> {
 
 #[test]
 fn an_origin_is_believed_for_its_certificate_and_connections_of_an_older_trust_are_not_reused() {
+    // Pingora keeps shared connections of HTTP/2 in a pool of their own.
+    believed_for_its_certificate(false);
+    believed_for_its_certificate(true);
+}
+
+fn believed_for_its_certificate(h2: bool) {
+    let terms = Terms { h2, clients_of: None };
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
     let plain = origin("a");
-    let door = secured(plain.address, &ours.issue("o.test"), Terms::default());
-    let with = |tls: &str| pool(tls, UNPROBED);
+    let door = secured(plain.address, &ours.issue("o.test"), terms);
+    let protocol = if h2 { "h2" } else { "http1" };
+    let with = |tls: &str| pool(tls, &format!("{UNPROBED}, protocol: {protocol}"));
     let good = with("sni: o.test, ca: $dir/ours.pem");
     let mut gateway = gateway(&good).named("door", door.address).start_with(|folder| {
         fs::write(folder.join("ours.pem"), ours.pem()).unwrap();
@@ -55,7 +63,7 @@ fn an_origin_is_believed_for_its_certificate_and_connections_of_an_older_trust_a
     let mut client = gateway.client();
     let ok = refused(200, "");
     assert_eq!((said(&mut client, "/1"), said(&mut client, "/2")), (ok.clone(), ok.clone()));
-    let greeting = Greeting { sni: Some("o.test".to_owned()), h2: false, client: None, resumed: false };
+    let greeting = Greeting { sni: Some("o.test".to_owned()), h2, client: None, resumed: false };
     assert_eq!(door.greetings(), [greeting], "both went over one connection");
     // Another authority: the kept connection is none of it.
     gateway.change(&with("sni: o.test, ca: $dir/other.pem"));
@@ -77,7 +85,7 @@ fn an_origin_is_believed_for_its_certificate_and_connections_of_an_older_trust_a
     assert_eq!(said(&mut client, "/blind"), ok);
     gateway.change(&good);
     assert_eq!((said(&mut client, "/again"), door.greetings().len()), (ok, 3), "one was made under this very trust");
-    door.shows(&ours.issue_for("o.test", (-20, -10)), Terms::default());
+    door.shows(&ours.issue_for("o.test", (-20, -10)), terms);
     fs::write(gateway.path("twice.pem"), [ours.pem(), ours.pem()].concat()).unwrap();
     gateway.change(&with("sni: o.test, ca: $dir/twice.pem"));
     assert_eq!(said(&mut client, "/late"), refused(502, "tls_certificate_error"), "it has expired");
