@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use super::flight::{End, Flights, Making, Part};
 use crate::pool::{Connecting, Origin, Turn};
 
-/// What ends the wait for a connection that another request made: it is to be found in the pool.
+/// Nothing was sent, and another connection is to be looked for: another request made it, or the one there was is dead.
 const LOOK_AGAIN: ErrorType = ErrorType::Custom("LookAgain");
 
 /// So often a request waits for others. An origin may allow fewer streams than a connection was made for, and its
@@ -77,6 +77,11 @@ pub(super) fn looks_again(error: &Error) -> bool {
     *error.root_etype() == LOOK_AGAIN
 }
 
+/// It is.
+pub(super) fn look_again() -> Box<Error> {
+    Error::explain(LOOK_AGAIN, "nothing was sent")
+}
+
 #[async_trait]
 impl Connect for Dial {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
@@ -126,7 +131,7 @@ impl Dial {
         self.state.lock().waits += 1;
         match waiting.end().await {
             Some(End::Failed(why)) => Error::e_explain(why, "another request made the connection for this one too"),
-            Some(End::Made) | None => Error::e_explain(LOOK_AGAIN, "it was made by another request"),
+            Some(End::Made) | None => Err(look_again()),
         }
     }
 

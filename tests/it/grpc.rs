@@ -135,3 +135,19 @@ fn a_deadline_cuts_whatever_the_origin_does_and_is_no_evidence_against_it() {
     let header = |name: &str| sent.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
     assert_eq!((header("te"), header("grpc-timeout").is_some()), (Some("trailers"), true), "{sent:?}");
 }
+
+/// No trailers go through HTTP/1.1: the call comes to its end, and says nothing of how.
+#[test]
+fn a_pool_of_http_1_gets_a_call_as_any_request() {
+    let a = origin("a");
+    let kind = ("content-type", "application/grpc");
+    a.script([on("/t.T/*").then(Step::Answer(answer(200).header(kind.0, kind.1).body(Body::Received)))]);
+    let text = "pools: { p: { origins: [$a], health: { probe: off } } }\n";
+    let gateway = gateway(text).origins([&a]).listener("h2c: true").start();
+    let ask = Ask::new("POST", "/t.T/Unary").header(kind.0, kind.1).header("te", "trailers").body(vec![0; 5]);
+    let answer = h2c(gateway.address(), &[ask]).remove(0).unwrap();
+    assert_eq!((answer.status, answer.header("content-type"), answer.body.len()), (200, Some(kind.1), 5));
+    assert_eq!((answer.header("grpc-status"), answer.trailers.len()), (None, 0));
+    assert!(a.requests()[0].line.ends_with("HTTP/1.1"), "{:?}", a.requests());
+    assert_eq!(gateway.logged("/t.T/Unary")["error"], Value::Null);
+}

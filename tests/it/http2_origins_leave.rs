@@ -78,6 +78,28 @@ fn a_connection_nobody_is_at_the_other_end_of_gets_no_further_call() {
     assert_eq!((next.as_ref().map(rig::Answer::origin), relay.came()), (Some("a"), 2));
 }
 
+/// Calls without a deadline: nobody gives up, and nothing ends.
+#[test]
+fn a_connection_on_which_calls_wait_in_vain_gets_no_further_one() {
+    let a = origin("a");
+    let relay = mute(a.address);
+    let text = "pools: { p: { origins: [$relay], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 300ms, read: 500ms }, health: { probe: off } } }\n\
+                routes: [ { pool: p, retry: off } ]\n";
+    let gateway = gateway(text).named("relay", relay.address).process("threads", "1").listener("h2c: true").start();
+    let to = gateway.address();
+    assert!(h2c(to, &[call("/t.T/1")])[0].is_ok());
+    assert_eq!(relay.fall_silent(), 1);
+    let waiting = std::thread::spawn(move || h2c_given_up(to, &[(call("/t.T/2"), Duration::from_secs(3))]));
+    rig::eventually("it waits", || (gateway.metrics().sum("moorgate_in_flight", &[]) > 0.5).then_some(()));
+    // Less than a second, which a call that ends would tell by.
+    std::thread::sleep(Duration::from_millis(700));
+    let next = h2c(to, &[call("/t.T/3")]).remove(0).unwrap();
+    assert_eq!((next.origin(), relay.came()), ("a", 2));
+    let line = gateway.logged("/t.T/3");
+    assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "it is no further try: {line}");
+    assert!(waiting.join().unwrap()[0].is_none());
+}
+
 #[test]
 fn a_call_that_is_given_up_leaves_its_connection_to_the_others() {
     let a = origin("a");
