@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use super::page::Page;
 use super::{Gateway, query};
 use crate::lifecycle::{ReloadOutcome, Wish};
 
@@ -43,16 +44,19 @@ pub(super) struct Answer {
     pub(super) kind: &'static str,
     /// The methods that would do, when this one does not.
     pub(super) allow: Option<&'static str>,
+    /// What a browser that shows it may do.
+    pub(super) policy: Option<String>,
     pub(super) body: Vec<u8>,
 }
 
+const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
 impl Answer {
     fn new(status: u16, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, kind, allow: None, body: body.into() }
+        Self { status, kind, allow: None, policy: None, body: body.into() }
     }
 
     /// An answer of another process of ours.
@@ -64,6 +68,12 @@ impl Answer {
     /// A short answer for people, with its line end.
     pub(super) fn text(status: u16, text: &str) -> Self {
         Self::new(status, TEXT, format!("{text}\n"))
+    }
+
+    /// The status page.
+    pub(super) fn status_page() -> Self {
+        let Page { html, policy } = super::page::page();
+        Self { policy: Some(policy), ..Self::new(200, HTML, html) }
     }
 
     fn json(status: u16, value: &impl serde::Serialize) -> Self {
@@ -81,8 +91,9 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
     }
     let reads = matches!(question.method, "GET" | "HEAD");
     match question.path {
+        "/" if reads => Answer::status_page(),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question),
-        "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
+        "/" | "/livez" | "/readyz" | "/metrics" | "/status" | "/config" => not_allowed("GET, HEAD"),
         "/sample" if !reads => not_allowed("GET, HEAD"),
         "/sample" if !question.may_know_keys() => Answer::text(403, "only from this machine"),
         "/sample" => match query::sample(question.query) {
@@ -269,9 +280,15 @@ mod tests {
 
     #[test]
     fn every_page_is_there_and_nothing_else() {
-        for (path, expected) in
-            [("/livez", 200), ("/readyz", 503), ("/metrics", 200), ("/status", 200), ("/config", 200), ("/page", 404)]
-        {
+        for (path, expected) in [
+            ("/livez", 200),
+            ("/readyz", 503),
+            ("/metrics", 200),
+            ("/status", 200),
+            ("/config", 200),
+            ("/", 200),
+            ("/page", 404),
+        ] {
             assert_eq!(status(&local("GET", path)), expected, "{path}");
             assert_eq!(status(&local("HEAD", path)), expected, "{path}");
         }
@@ -284,6 +301,7 @@ mod tests {
         assert_eq!(status(&local("DELETE", "/status")), 405);
         assert!(["/reload", "/confirm", "/rollback", "/drain"].iter().all(|path| status(&local("GET", path)) == 405));
         assert_eq!(allow(local("POST", "/status")), Some("GET, HEAD"));
+        assert_eq!(allow(local("POST", "/")), Some("GET, HEAD"));
         assert_eq!(allow(local("GET", "/reload")), Some("POST"));
     }
 

@@ -7,6 +7,7 @@ mod answer;
 mod certificates;
 mod crowd;
 mod forward;
+mod page;
 mod query;
 mod recent;
 mod restore;

@@ -159,6 +159,8 @@ async fn respond(mut session: ServerSession, place: &Place, gateway: &Gateway) -
     let head = question.method == "HEAD";
     place.turn.is_somebodys().await;
     let answer = match place.turn.is_theirs() {
+        // the page asks for the rest itself
+        true if question.path == "/" => answer(gateway, &question).await,
         true => forward(&question, &gateway.socket).await,
         false => answer(gateway, &question).await,
     };
@@ -170,10 +172,16 @@ async fn respond(mut session: ServerSession, place: &Place, gateway: &Gateway) -
 }
 
 async fn write(session: &mut ServerSession, answer: &Answer, body: bool) -> pingora_core::Result<()> {
-    let mut header = ResponseHeader::build(answer.status, Some(5))?;
+    let mut header = ResponseHeader::build(answer.status, Some(8))?;
     header.insert_header("content-type", answer.kind)?;
     header.insert_header("content-length", answer.body.len().to_string())?;
     header.insert_header("cache-control", "no-store")?;
+    header.insert_header("x-content-type-options", "nosniff")?;
+    if let Some(policy) = &answer.policy {
+        header.insert_header("content-security-policy", policy)?;
+        header.insert_header("x-frame-options", "DENY")?;
+        header.insert_header("referrer-policy", "no-referrer")?;
+    }
     if let Some(allow) = answer.allow {
         header.insert_header("allow", allow)?;
     }

@@ -82,6 +82,7 @@ mod service_manager;
 mod signals;
 mod slow_clients;
 mod splitting;
+mod status_page;
 mod streaming;
 mod supervision;
 mod syntax_of_answers;

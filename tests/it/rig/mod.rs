@@ -6,6 +6,7 @@
 //! listener until the moment they are handed over, so that two runs on one machine do not meet.
 
 mod between;
+mod browser;
 mod certificates;
 mod client;
 mod disk;
@@ -46,6 +47,7 @@ mod way;
 use std::time::{Duration, Instant};
 
 pub(crate) use between::{Harm, between};
+pub(crate) use browser::{Browser, DOWN, END, ENTER, HOME, RIGHT, TAB, browser};
 pub(crate) use certificates::Authority;
 pub(crate) use client::{Answer, Ask, Client};
 pub(crate) use disk::disk;
