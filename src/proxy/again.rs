@@ -64,7 +64,7 @@ impl Gateway {
             }
             dial.ended(Err(error.etype()));
         }
-        let class = in_time(classify(&error, Stage::Connecting), ctx, now);
+        let class = unless_cut(in_time(classify(&error, Stage::Connecting), ctx, now), ctx);
         end(ctx, outcome(session.req_header(), ctx, class), class.as_str(), now);
         self.decide(session, ctx, class, error, now)
     }
@@ -153,6 +153,11 @@ fn outcome(request: &RequestHeader, ctx: &Ctx, class: Class) -> Outcome {
     } else {
         Outcome::Failed(class)
     }
+}
+
+/// Whatever it was, when the process waits for nothing any more there is no other try.
+fn unless_cut(class: Class, ctx: &Ctx) -> Class {
+    if ctx.wire.as_ref().is_some_and(|wire| wire.is_cut()) { Class::DrainTimeout } else { class }
 }
 
 /// Did time run out while the client owed some of its body? A shared HTTP/2 connection has no watch that would know.

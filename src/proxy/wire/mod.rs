@@ -65,8 +65,12 @@ pub struct Wire {
     waits: Mutex<Option<Waits>>,
     turn: Mutex<Turn>,
     /// Requests that Pingora refused by itself (HTTP/2), not yet told of.
-    refused: Mutex<Vec<RequestId>>,
+    refused: Mutex<Option<Box<Refused>>>,
 }
+
+/// The ids our answers gave them.
+#[derive(Debug, Default)]
+struct Refused(Vec<RequestId>);
 
 /// A request that ended before any hook saw it.
 #[derive(Debug, Clone, Copy)]
@@ -357,13 +361,14 @@ impl Wire {
     /// Pingora refused a stream by itself (HTTP/2): the id our answer gives it.
     pub fn refused(&self) -> RequestId {
         let id = RequestId::random();
-        self.refused.lock().push(id);
+        self.refused.lock().get_or_insert_default().0.push(id);
         id
     }
 
     /// Tells of each stream that was refused.
     pub fn each_refused(&self, tell: impl Fn(Unheard<'_>)) {
-        for request_id in std::mem::take(&mut *self.refused.lock()) {
+        let refused = self.refused.lock().take();
+        for request_id in refused.into_iter().flat_map(|refused| refused.0) {
             tell(Unheard { wire: self, fault: Fault::BadRequest, head: b"", request_id, took: Duration::ZERO });
         }
     }
