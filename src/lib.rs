@@ -21,6 +21,7 @@
 //! | [`lifecycle`] | signals, reload, drain |
 //! | [`admin`] | the admin address and the control socket |
 //! | [`cli`] | commands |
+//! | [`import`] | what would a configuration of nginx be in ours? |
 //! | [`age`] | how long ago was that, on another process's clock? |
 //!
 //! # Who may import whom (held by `tests/architecture.rs`)
@@ -38,7 +39,7 @@
 //! routing, traffic -> template, config
 //! template -> config
 //! tls, trust -> config
-//! config, age -> nothing of ours
+//! config, age, import -> nothing of ours
 //! ```
 //!
 //! Only admin, lifecycle, listeners, proxy, trust, `health/probe.rs` and `resilience/failure.rs` know Pingora; `http` and
@@ -67,6 +68,7 @@ pub mod balance;
 pub mod cli;
 pub mod config;
 pub mod health;
+pub mod import;
 pub mod lifecycle;
 pub mod listeners;
 pub mod observe;

@@ -10,6 +10,7 @@ mod demo;
 mod deployment;
 mod estate;
 mod explain;
+mod import;
 mod key;
 mod moves;
 mod offline;
@@ -80,6 +81,7 @@ enum Command {
     Upgrade(control::Upgrade),
     Key(key::Key),
     Plan(plan::Plan),
+    Import(import::Import),
     Demo(demo::Demo),
     Completions(pages::Completions),
     Man(pages::Man),
@@ -102,6 +104,7 @@ impl Command {
             Self::Upgrade(command) => command.run(),
             Self::Key(command) => command.run(),
             Self::Plan(command) => command.run(),
+            Self::Import(command) => command.run(),
             Self::Demo(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),

@@ -71,7 +71,7 @@ fn load(path: &Path) -> Result<Loaded, Report> {
 
 /// What a reload would put in force; nobody asks for its counters.
 #[expect(clippy::disallowed_methods, reason = "a command may look at the clock")]
-fn compile(config: &Config) -> Result<Snapshot, Vec<Complaint>> {
+pub(super) fn compile(config: &Config) -> Result<Snapshot, Vec<Complaint>> {
     let metrics = Metrics::new().map_err(|error| vec![Invalid::new(error.to_string(), "").at("")])?;
     Snapshot::compile(config, None, &metrics, Instant::now())
 }

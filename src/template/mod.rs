@@ -199,6 +199,7 @@ mod tests {
             ("{client_ip}", "192.0.2.7"),
             ("{method} {path}", "GET /tran/x-1//a%20b"),
             ("{nginx_uri}?{nginx_arg:A}", "/tran/x-1/a b?%41"),
+            ("{host}{nginx_is_args}{nginx_args}", "example.com?b=2&a=%41&b=3"),
             ("{nginx_arg:none}/", "/"),
         ] {
             assert_eq!(render(template, target).as_deref(), Ok(expected), "{template}");
@@ -270,7 +271,7 @@ mod properties {
     proptest! {
         #[test]
         fn no_request_is_too_strange(target in proptest::collection::vec(any::<u8>(), 0..80), cookie in "[ -~]{0,40}") {
-            let all = "{host}{path}{args}{uri}{method}{path:(.)}|{arg:a}|{header:cookie}|{cookie:a}|{nginx_uri}{nginx_arg:a}";
+            let all = "{host}{path}{args}{uri}{method}{path:(.)}|{arg:a}|{header:cookie}|{cookie:a}|{nginx_uri}{nginx_arg:a}{nginx_args}{nginx_is_args}";
             let mut headers = HeaderMap::new();
             headers.insert("cookie", cookie.parse().unwrap());
             let mut facts = tests::facts("/", &headers);

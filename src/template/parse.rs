@@ -90,7 +90,7 @@ impl Part {
     }
 
     pub(super) fn is_whole_query(&self) -> bool {
-        matches!(self, Self::Variable { what: Variable::Uri, .. })
+        matches!(self, Self::Variable { what: Variable::Uri | Variable::NginxArgs, .. })
     }
 }
 
@@ -150,7 +150,7 @@ fn enclosed(from: &str) -> Result<&str, Invalid> {
 }
 
 /// Names without anything behind a colon, in every scope.
-const PLAIN: [(&str, Variable); 8] = [
+const PLAIN: [(&str, Variable); 10] = [
     ("host", Variable::Host),
     ("host_port", Variable::HostPort),
     ("path", Variable::Path),
@@ -159,6 +159,8 @@ const PLAIN: [(&str, Variable); 8] = [
     ("client_ip", Variable::ClientIp),
     ("method", Variable::Method),
     ("nginx_uri", Variable::NginxUri),
+    ("nginx_args", Variable::NginxArgs),
+    ("nginx_is_args", Variable::NginxIsArgs),
 ];
 
 /// Names that need something behind a colon, with an example of it.

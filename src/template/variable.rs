@@ -1,7 +1,7 @@
 //! What does one variable say for this request?
 //!
 //! One enum of all variables: adding one forces its name, its scope and its value. A variable whose part is absent
-//! or empty is *missing* (rule K4); `{args}` and the two of nginx never are.
+//! or empty is *missing* (rule K4); `{args}` and those of nginx never are.
 
 use std::io::Write as _;
 
@@ -28,6 +28,8 @@ pub(super) enum Variable {
     Method,
     NginxUri,
     NginxArg(Box<str>),
+    NginxArgs,
+    NginxIsArgs,
     Scheme,
     PeerIp,
     PeerPort,
@@ -123,6 +125,8 @@ impl Variable {
             Self::Method => out.extend_from_slice(facts.method.as_bytes()),
             Self::NginxUri => nginx::push_uri(facts.path(), out),
             Self::NginxArg(name) => _ = push_found(nginx::arg(query(facts), name.as_bytes()), out),
+            Self::NginxArgs => out.extend_from_slice(query(facts)),
+            Self::NginxIsArgs => out.extend_from_slice(if query(facts).is_empty() { b"" } else { b"?" }),
             Self::Scheme => out.extend_from_slice(facts.scheme.as_bytes()),
             Self::PeerIp => address::push_ip(facts.peer.ip().to_canonical(), out),
             Self::PeerPort => _ = write!(out, "{}", facts.peer.port()),
@@ -145,7 +149,7 @@ impl Variable {
     /// Is nothing a value of it as good as any? So it is of an expression that fits and captures nothing.
     pub(super) fn may_be_empty(&self, facts: &Facts<'_>) -> bool {
         match self {
-            Self::Args | Self::NginxUri | Self::NginxArg(_) => true,
+            Self::Args | Self::NginxUri | Self::NginxArg(_) | Self::NginxArgs | Self::NginxIsArgs => true,
             Self::PathPart(regex) => {
                 let mut normal = Vec::new();
                 path::push_normal(facts.path(), &mut normal);

@@ -42,6 +42,7 @@ pub(crate) const DOORS: &[(&str, Option<&[&str]>)] = &[
     ("tls", Some(&["config"])),
     ("config", Some(&[])),
     ("age", Some(&[])),
+    ("import", Some(&[])),
 ];
 
 const KNOW_PINGORA: [&str; 5] = ["admin", "lifecycle", "listeners", "proxy", "trust"];

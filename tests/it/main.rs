@@ -47,6 +47,7 @@ mod http2_conformance_requests;
 mod http2_frames;
 mod http2_origins_leave;
 mod http2_prior_knowledge;
+mod importing;
 mod key_of_a_request;
 mod keys_stay;
 mod known_after_an_upgrade;

@@ -19,7 +19,8 @@ pub(crate) struct Nginx {
     folder: TempDir,
 }
 
-/// Starts one with this in its `http` section and this in its only `server`, and waits until it accepts.
+/// Starts one with this in its `http` section and this in its first `server`, and waits until it accepts. `$address` in the
+/// text stands for where it listens.
 pub(crate) fn nginx(http: &str, server: &str) -> Nginx {
     started(http, server, "")
 }
@@ -61,9 +62,10 @@ fn start(program: &Path, http: &str, server: &str, speaks: &str) -> Option<Nginx
 
 fn document(address: SocketAddr, http: &str, server: &str, speaks: &str) -> String {
     let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {of};\n"));
+    let [http, server] = [http, server].map(|text| text.replace("$address", &address.to_string()));
     format!(
         "daemon off;\nmaster_process off;\npid pid;\nerror_log stderr crit;\nevents {{ }}\nhttp {{\n{}{http}\n\
-         server {{\nlisten {address}{speaks};\nserver_name \"\";\n{server}\n}}\n}}\n",
+         server {{\nlisten {address} default_server{speaks};\nserver_name \"\";\n{server}\n}}\n}}\n",
         folders.concat()
     )
 }

@@ -1,0 +1,167 @@
+//! What holds for the whole of `http`: what is named there, and what becomes `process`, `client_limits` and the like.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::access::{self, Zones};
+use super::document::{Node, Section};
+use super::notes::{Notes, Told};
+use super::pools::Pools;
+use super::reader::Directive;
+use super::scope::Scope;
+use super::units;
+use super::variables::Known;
+
+/// Everything that a location may name.
+pub(super) struct World<'a> {
+    pub(super) http: Scope<'a>,
+    pub(super) folder: PathBuf,
+    pub(super) pools: Pools<'a>,
+    pub(super) splits: HashMap<String, &'a Directive>,
+    pub(super) zones: Zones<'a>,
+    /// Is anybody's word on the client's address trusted?
+    pub(super) has_proxies: bool,
+    /// Of the server that is being read, where all its listeners speak the same.
+    pub(super) scheme: Option<&'static str>,
+    pub(super) told: Told,
+    /// Comments that have no other place.
+    pub(super) head: Vec<String>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(http: &'a [Directive], path: &Path) -> Self {
+        let named = |name: &'static str| http.iter().filter(move |directive| directive.name == name);
+        let made = |name: &'static str| {
+            named(name)
+                .map(|it| (it.arg(1).trim_start_matches('$').to_ascii_lowercase(), it))
+                .collect::<HashMap<_, _>>()
+        };
+        let zones = |name: &'static str| named(name).map(|it| (access::zone_of(it), it)).collect::<HashMap<_, _>>();
+        let proxies = |directives: &[Directive]| directives.iter().any(|it| it.name == "set_real_ip_from");
+        let servers = named("server").any(|server| proxies(server.inside()));
+        Self {
+            http: Scope::top(http),
+            folder: path.parent().map_or_else(PathBuf::new, Path::to_path_buf),
+            pools: Pools { upstreams: named("upstream").collect(), maps: made("map"), ..Pools::default() },
+            splits: made("split_clients"),
+            zones: Zones { rate: zones("limit_req_zone"), concurrency: zones("limit_conn_zone"), ..Zones::default() },
+            has_proxies: proxies(http) || servers,
+            scheme: None,
+            told: Told::default(),
+            head: Vec::new(),
+        }
+    }
+
+    /// With what a key can only know if it is the same for all.
+    pub(super) fn keyed(&self, known: &Known) -> Known {
+        let mut known = known.clone();
+        if let Some(scheme) = self.scheme {
+            known.set_text("scheme", scheme);
+        }
+        known
+    }
+}
+
+/// `trusted_proxies` and `client_address`, of `http` and all servers.
+pub(super) fn proxies(servers: &[Scope<'_>], http: &Scope<'_>, notes: &mut Notes) -> Section {
+    let mut networks: Vec<String> = Vec::new();
+    let mut header = None;
+    let mut recursive = false;
+    for scope in servers.iter().chain([http]) {
+        for directive in scope.all("set_real_ip_from") {
+            match units::network(directive.arg(0)) {
+                Some(network) if !networks.contains(&network) => networks.push(network),
+                Some(_) => {}
+                None => notes.dropped(directive, "no address and no network"),
+            }
+        }
+        header = header.or(scope.one("real_ip_header"));
+        recursive |= scope.is_on("real_ip_recursive");
+    }
+    let mut section = Section::default();
+    if networks.is_empty() {
+        return section;
+    }
+    let several = networks.len() > 1;
+    section.put("trusted_proxies", Node::list(networks));
+    let name = header.map_or("X-Real-IP", |directive| directive.arg(0)).to_ascii_lowercase();
+    match name.as_str() {
+        "x-forwarded-for" => {}
+        "proxy_protocol" => section.put("client_address", "off"),
+        name => section.put("client_address", name.to_owned()),
+    }
+    if let (true, false, Some(directive)) = (several, recursive, header) {
+        notes.differs(directive, "the list is read over trusted addresses, as with `real_ip_recursive on`");
+    }
+    section
+}
+
+/// `client_limits`: of `http`; what servers say otherwise is told.
+pub(super) fn client_limits(http: &Scope<'_>, servers: &[Scope<'_>], notes: &mut Notes) -> Section {
+    let mut section = Section::default();
+    let times = [
+        ("client_header_timeout", "header_timeout"),
+        ("keepalive_timeout", "keepalive"),
+        ("client_body_timeout", "body_timeout"),
+        ("send_timeout", "send_timeout"),
+    ];
+    for (name, key) in times {
+        let Some(directive) = http.one(name) else { continue };
+        match units::millis(directive.arg(0)) {
+            Some(0) => notes.dropped(directive, "a connection is always kept for a while"),
+            Some(time) => section.put(key, units::time(time)),
+            None => notes.dropped(directive, "no time"),
+        }
+    }
+    if let Some(directive) = http.one("keepalive_requests") {
+        section.put("keepalive_requests", directive.arg(0).to_owned());
+    }
+    if let Some(directive) = http.one("large_client_header_buffers") {
+        match (directive.arg(0).parse::<u64>(), units::bytes(directive.arg(1))) {
+            (Ok(count), Some(size)) => {
+                section.put("header_bytes", units::size(count.saturating_mul(size).min(1 << 20)));
+                section.put("uri_bytes", units::size(size.min(1 << 16)));
+            }
+            _ => notes.dropped(directive, "no number and size"),
+        }
+    }
+    let names = times.iter().map(|(name, _)| *name).chain(["keepalive_requests", "large_client_header_buffers"]);
+    for name in names {
+        for directive in servers.iter().flat_map(|scope| scope.of_its_own(name)) {
+            notes.dropped(directive, "it is said once for all clients, in \"client_limits\"");
+        }
+    }
+    section
+}
+
+/// `process.resolver`.
+pub(super) fn resolver(http: &Scope<'_>, servers: &[Scope<'_>], notes: &mut Notes) -> Node {
+    let mut found: Vec<String> = Vec::new();
+    for directive in servers.iter().chain([http]).flat_map(|scope| scope.all("resolver")) {
+        for arg in &directive.args {
+            let is_option = arg.contains('=');
+            let address = arg.trim_start_matches('[').split(']').next().unwrap_or(arg);
+            let ip = address.split(':').next().unwrap_or(address);
+            let is_ip = ip.parse::<std::net::Ipv4Addr>().is_ok() || address.parse::<std::net::Ipv6Addr>().is_ok();
+            match (is_option, is_ip) {
+                (true, _) if arg.starts_with("valid=") => {
+                    notes.differs(directive, "names are asked for again by the TTL of their answers");
+                }
+                (true, _) => {}
+                (false, true) if found.contains(arg) => {}
+                (false, true) => found.push(arg.clone()),
+                (false, false) => notes.dropped(directive, format!("{arg}: a DNS server is an address")),
+            }
+        }
+    }
+    Node::list(found)
+}
+
+/// What is said of the log.
+pub(super) fn log(scopes: &[Scope<'_>], notes: &mut Notes) {
+    for directive in scopes.iter().flat_map(|scope| scope.all("access_log")) {
+        if directive.arg(0) != "off" {
+            notes.dropped(directive, "the log goes to standard output; \"process.access_log\" says otherwise");
+        }
+    }
+}
