@@ -29,6 +29,7 @@ use super::handshake::Turns;
 use super::pipelined;
 use super::preface::Spoken;
 use super::shard::Accepted;
+use super::streams::Streams;
 use crate::proxy::wire::{Fault, Limits, Unheard, Wire};
 use crate::tls::Terms;
 
@@ -43,6 +44,10 @@ const LOOK_OFTEN: Duration = Duration::from_millis(20);
 
 /// How long an HTTP/2 connection without requests may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Requests on an HTTP/2 connection after it was told goodbye: those under way when it was told are a hundred at most, and one
+/// that begins ever more does not mean to leave.
+const AFTER_GOODBYE: u32 = 1000;
 
 /// How a connection is counted that ended before a byte of a request came: a balancer's check, mostly.
 pub(super) const SILENT: &str = "empty";
@@ -197,10 +202,11 @@ where
     P::CTX: Send + Sync,
 {
     connection.speak_h2();
-    let goodbye = watch::Sender::new(false);
+    let goodbye = Arc::new(watch::Sender::new(false));
     let watch = goodbye.subscribe();
+    let streams = Streams::new(Arc::clone(&desk.proxy), &(desk.limits)(), Arc::clone(&goodbye));
     tokio::select! {
-        _ = desk.proxy.process_new(connection, &watch) => {}
+        _ = streams.process_new(connection, &watch) => {}
         () = until_over(desk, &goodbye, wire) => {}
     }
     wire.each_refused(|refused| (desk.unheard)(&refused));
@@ -211,7 +217,7 @@ where
 
 /// Says goodbye when the connection may not go on, and returns when it need not be waited for any longer.
 async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wire) {
-    let (mut idle_since, mut left_since) = (Instant::now(), None);
+    let (mut idle_since, mut left_since, mut told_at) = (Instant::now(), None, 0);
     let mut over = pin!(async {
         desk.drain.over().await;
         poll_fn(|cx| Poll::Ready(wire.hears_farewell(cx))).await
@@ -220,8 +226,9 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
     loop {
         let limits = (desk.limits)();
         wire.set_limits(Arc::clone(&limits));
+        let due = wire.age_left().filter(|_| left_since.is_none()).unwrap_or(LOOK);
         tokio::select! {
-            () = sleep((limits.keepalive / 4).clamp(LOOK_OFTEN, LOOK)) => {}
+            () = sleep((limits.keepalive / 4).min(due).clamp(LOOK_OFTEN, LOOK)) => {}
             () = desk.drain.begun(), if left_since.is_none() => {}
             _ = &mut over, if !is_over => is_over = true,
         }
@@ -234,6 +241,12 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
             None if wire.must_close() || quiet >= limits.keepalive => {
                 goodbye.send_replace(true);
                 left_since = Some(Instant::now());
+                told_at = wire.requests();
+            }
+            Some(_) if wire.requests().saturating_sub(told_at) > AFTER_GOODBYE => {
+                wire.set_fault(Fault::Flood);
+                wire.reset_on_close();
+                return;
             }
             Some(since) if quiet >= GOODBYE && Instant::now() - since >= GOODBYE => return,
             _ => {}

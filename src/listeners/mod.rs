@@ -27,6 +27,7 @@ mod proxy_protocol;
 mod secured;
 mod shard;
 mod socket;
+mod streams;
 
 use std::io;
 use std::sync::Arc;

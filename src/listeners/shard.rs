@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{io, thread};
 
 use pingora::apps::HttpServerOptions;
-use pingora::protocols::http::v2::server::default_h2_options;
 use pingora::proxy::{HttpProxy, ProxyHttp};
 use pingora::server::configuration::ServerConf;
 use tokio::sync::{mpsc, oneshot};
@@ -29,11 +28,6 @@ const IDLE_UPSTREAM: usize = 16_384;
 
 /// Tries Pingora allows for a request; how many there are is ours to decide.
 const TRIES: usize = 1_000_000;
-
-/// What the `h2` library may spend on DATA frames that nobody has taken yet: 256 less the frame's length for each small one.
-/// Its default ends the connection at the 129th of them; this is what a whole window of pieces of eight bytes comes to, some
-/// 8,000 frames.
-const SMALL_FRAMES: usize = 2 << 20;
 
 /// Work that goes on as long as its shard.
 type Beside = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -162,10 +156,6 @@ where
     // refused by our own hook, which logs it and answers in our words
     options.allow_connect_method_proxying = true;
     proxy.server_options = Some(options);
-    let mut h2 = default_h2_options();
-    h2.max_header_list_size(u32::try_from(limits().header_bytes).unwrap_or(u32::MAX));
-    h2.data_frame_budget(SMALL_FRAMES);
-    proxy.h2_options = Some(h2);
     proxy.handle_init_modules();
     let leaving = drain.watch();
     let turns = Turns::default();

@@ -56,7 +56,7 @@ fn answer_on(raw: &mut Raw, stream: u32) -> Vec<u8> {
 }
 
 /// A connection that begins with these settings.
-fn prior_knowledge(gateway: &rig::Gateway, settings: &[u8]) -> Raw {
+pub(crate) fn prior_knowledge(gateway: &rig::Gateway, settings: &[u8]) -> Raw {
     let mut raw = rig::raw(gateway.address());
     raw.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, settings)].concat());
     raw

@@ -170,12 +170,18 @@ impl Connection {
         if self.wire.is_cut() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if self.wire.is_heard() && !self.wire.wants_body() {
+        let heading = self.followed.http2().and_then(Http2::heading_since);
+        if heading.is_none() && self.wire.is_heard() && !self.wire.wants_body() {
             self.reading.clear();
             return Poll::Pending;
         }
         let limits = self.wire.limits();
-        let (due, fault) = if self.wire.is_heard() {
+        let (due, fault) = if let Some(since) = heading {
+            ready!(self.reading.poll(cx, since + limits.header_timeout));
+            self.wire.refused(Fault::HeaderTimeout, since.elapsed());
+            self.says_enough(cx);
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        } else if self.wire.is_heard() {
             self.wire.set_awaits_body(true);
             (self.body.due(limits.body_timeout), Some(Fault::BodyTimeout))
         } else if let Some(due) = self.wire.header_due() {
@@ -201,10 +207,15 @@ impl Connection {
         }
     }
 
-    /// The client sends too much that asks for nothing: it is told so, if no frame of ours is under way, and cut.
-    fn has_enough(&mut self, cx: &mut Context<'_>) {
+    /// The client sends too much that asks for nothing: it is cut.
+    fn is_flooded(&mut self, cx: &mut Context<'_>) {
         self.wire.set_fault(Fault::Flood);
         self.wire.reset_on_close();
+        self.says_enough(cx);
+    }
+
+    /// The client of HTTP/2 does what we will not have: it is told so, if no frame of ours is under way.
+    fn says_enough(&mut self, cx: &mut Context<'_>) {
         if let Some(goaway) = self.followed.http2().and_then(Http2::goaway) {
             self.outbox.take(&[IoSlice::new(&goaway)], goaway.len());
             // what does not leave at once has a client that reads nothing
@@ -239,7 +250,8 @@ impl Connection {
         while !self.outbox.is_empty() {
             ready!(self.poll_send(cx, &[]))?;
         }
-        let headers = canned_headers(Fault::BadRequest.class(), self.wire.refused().as_str());
+        let headers =
+            canned_headers(Fault::BadRequest.class(), self.wire.refused(Fault::BadRequest, Duration::ZERO).as_str());
         self.outbox.replace(&refusal.with(&headers.each_ref().map(|(name, value)| (*name, value.as_str()))));
         self.follow(parts, refusal.length());
         Poll::Ready(Ok(refusal.length()))
@@ -295,7 +307,7 @@ impl AsyncRead for Connection {
         if let Some(http2) = this.followed.http2_mut()
             && !http2.came(buf.filled().get(before..).unwrap_or_default())
         {
-            this.has_enough(cx);
+            this.is_flooded(cx);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         if n > 0 && !this.wire.note_received(buf.filled().get(before..).unwrap_or_default()) {

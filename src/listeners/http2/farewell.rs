@@ -3,6 +3,8 @@
 //! It does so by GOAWAY with an error (RFC 9113, section 5.4.1), when frames make no sense or are too many; requests that
 //! stood in them were never heard of.
 
+use std::time::Duration;
+
 use super::frames::{Frame, GOAWAY};
 use crate::proxy::wire::{Fault, Wire};
 
@@ -27,7 +29,7 @@ impl Farewell {
         match self {
             Self::Flood => wire.set_fault(Fault::Flood),
             Self::Malformed => {
-                wire.refused();
+                wire.refused(Fault::BadRequest, Duration::ZERO);
             }
         }
     }

@@ -3,17 +3,24 @@
 //! SETTINGS, PRIORITY, WINDOW_UPDATE, PING and the like cost us as long as they come. A client has a stock of them that
 //! comes back with time; what it asks for, what it sends and what it is sent fill it up, since those are what such
 //! frames belong to. So a client at work is never cut, whatever its habits. Time is only looked at when the stock is out.
-//! Streams that are reset at once, DATA without data and headers without end are the `h2` library's to count.
+//! A request that is begun and reset costs more than one that is not, and is held to a stock of its own: a client may ask
+//! and give up as often as its deadlines make it, within reason. Streams that are reset before we even looked at them, DATA
+//! without data and headers without end are the `h2` library's to count.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::frames::{DATA, Frame, HEADERS};
+use super::frames::{DATA, Frame, HEADERS, RST_STREAM};
 
 /// Frames that ask for nothing: so many at once, and so many a second.
 const BURST: u64 = 2000;
 const A_SECOND: u64 = 200;
+
+/// Streams that are given up: so many at once, and so many a second. A hundred streams, each with a deadline of a tenth of
+/// a second, come to that at an origin that is silent.
+const RESETS: u64 = 2000;
+const RESETS_A_SECOND: u64 = 1000;
 
 /// What a request is worth, and a piece of its body.
 const REQUEST: u64 = 20;
@@ -24,49 +31,69 @@ const PIECE: u64 = 2;
 const UPDATES: u64 = 2;
 const BYTES: usize = 64;
 
-/// What a client may still send that asks for nothing.
+/// So many are left, and come back with time.
+#[derive(Debug)]
+struct Stock {
+    left: u64,
+    most: u64,
+    a_second: u64,
+    filled: Instant,
+}
+
+/// What a client may still send that asks for nothing, or takes back what it asked for.
 #[derive(Debug)]
 pub(super) struct Budget {
-    left: u64,
-    filled: Instant,
+    frames: Stock,
+    resets: Stock,
 }
 
 impl Budget {
     pub(super) fn new(now: Instant) -> Self {
-        Self { left: BURST, filled: now }
+        Self { frames: Stock::new(BURST, A_SECOND, now), resets: Stock::new(RESETS, RESETS_A_SECOND, now) }
     }
 
     /// `frame` goes to the client. Acknowledgements are not worth what they answer.
     pub(super) fn sent(&mut self, frame: Frame) {
         if frame.kind == DATA && frame.length > 0 {
-            self.earn(UPDATES + (frame.length / BYTES) as u64);
+            self.frames.earn(UPDATES + (frame.length / BYTES) as u64);
         }
     }
 
     /// A frame came: false when there were too many like it.
     pub(super) fn takes(&mut self, frame: Frame, now: impl FnOnce() -> Instant) -> bool {
         match (frame.kind, frame.length) {
-            (HEADERS, _) => self.earn(REQUEST),
-            (DATA, 1..) => self.earn(PIECE),
-            _ => {
-                if self.left == 0 {
-                    self.fill(now());
-                }
-                let Some(left) = self.left.checked_sub(1) else { return false };
-                self.left = left;
-            }
+            (HEADERS, _) => self.frames.earn(REQUEST),
+            (DATA, 1..) => self.frames.earn(PIECE),
+            (RST_STREAM, _) => return self.resets.take(now),
+            _ => return self.frames.take(now),
         }
+        true
+    }
+}
+
+impl Stock {
+    fn new(most: u64, a_second: u64, now: Instant) -> Self {
+        Self { left: most, most, a_second, filled: now }
+    }
+
+    /// One of them is used up: false when none was left.
+    fn take(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        if self.left == 0 {
+            self.fill(now());
+        }
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
         true
     }
 
     fn earn(&mut self, frames: u64) {
-        self.left = self.left.saturating_add(frames).min(BURST);
+        self.left = self.left.saturating_add(frames).min(self.most);
     }
 
     fn fill(&mut self, now: Instant) {
         let since: Duration = now.saturating_duration_since(self.filled);
         self.filled = now;
-        self.earn(u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(A_SECOND) / 1000);
+        self.earn(u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(self.a_second) / 1000);
     }
 }
 
@@ -87,6 +114,16 @@ mod tests {
         let later = now + Duration::from_secs(1);
         assert!(spent(&mut budget, 2, 5, A_SECOND, later));
         assert!(!spent(&mut budget, 0, 0, 1, later), "an empty piece is none");
+    }
+
+    #[test]
+    fn requests_taken_back_end_and_come_back_with_time() {
+        let now = Instant::now();
+        let mut budget = Budget::new(now);
+        let mut taken_back = |now| spent(&mut budget, 1, 20, 1, now) && spent(&mut budget, 3, 4, 1, now);
+        assert_eq!((0..9999).take_while(|_| taken_back(now)).count() as u64, RESETS);
+        let later = now + Duration::from_secs(1);
+        assert_eq!((0..9999).take_while(|_| taken_back(later)).count() as u64, RESETS_A_SECOND);
     }
 
     #[test]

@@ -8,7 +8,9 @@ pub(super) const HEADER: usize = 9;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
 pub(super) const GOAWAY: u8 = 7;
+pub(super) const CONTINUATION: u8 = 9;
 
 pub(super) const END_STREAM: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
@@ -61,6 +63,11 @@ impl Frames {
     /// Does a frame begin with the next byte?
     pub(super) fn is_between(self) -> bool {
         self.left == 0 && self.known == 0
+    }
+
+    /// Is payload of the last frame still to come?
+    pub(super) fn is_within(self) -> bool {
+        self.left > 0
     }
 
     fn begin_payload(&mut self) -> Frame {

@@ -2,11 +2,13 @@
 //!
 //! [`Http2`] follows the frames of both directions by their headers; payload is skipped. Inbound it holds frames that ask
 //! for nothing to a budget ([`flood`]); outbound it finds the 400 that Pingora gives by itself ([`refusal`]), so that it
-//! leaves in our words, and the end of a connection for cause ([`farewell`]), which no hook hears of. HTTP/1 connections have none of this.
+//! leaves in our words, and the end of a connection for cause ([`farewell`]), which no hook hears of. A header that does not
+//! come to its end has its time ([`heading`]). HTTP/1 connections have none of this.
 
 mod farewell;
 mod flood;
 mod frames;
+mod heading;
 mod refusal;
 
 use std::io::IoSlice;
@@ -16,6 +18,7 @@ use tokio::time::Instant;
 use self::farewell::Farewell;
 use self::flood::Budget;
 use self::frames::Frames;
+use self::heading::Heading;
 pub(super) use self::refusal::Refusal;
 use super::preface::PREFACE;
 
@@ -25,6 +28,7 @@ pub(super) struct Http2 {
     inbound: Frames,
     outbound: Frames,
     budget: Budget,
+    heading: Heading,
 }
 
 impl Http2 {
@@ -34,15 +38,25 @@ impl Http2 {
             inbound: Frames::behind(PREFACE.len()),
             outbound: Frames::default(),
             budget: Budget::new(Instant::now()),
+            heading: Heading::preface(),
         }
     }
 
     /// `bytes` came: false when there were too many frames that ask for nothing.
     #[must_use]
     pub(super) fn came(&mut self, bytes: &[u8]) -> bool {
-        let (budget, mut within) = (&mut self.budget, true);
-        self.inbound.read(bytes, |frame, _| within = within && budget.takes(frame, Instant::now));
+        let (budget, heading, mut within) = (&mut self.budget, &mut self.heading, true);
+        self.inbound.read(bytes, |frame, _| {
+            heading.take(frame);
+            within = within && budget.takes(frame, Instant::now);
+        });
+        self.heading.came(self.inbound.is_within(), Instant::now);
         within
+    }
+
+    /// Since when a header is under way.
+    pub(super) fn heading_since(&self) -> Option<Instant> {
+        self.heading.since()
     }
 
     /// What tells the client that it asked for too much, unless it is in the middle of a frame of ours.
@@ -89,6 +103,36 @@ mod tests {
         }
         let sent = (0..10_000).take_while(|_| idle.came(&update)).count();
         assert!((999..2000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_header_is_under_way_from_its_first_byte_to_its_last() {
+        let whole = [frame(1, 5, 1, b"block"), frame(0, 0, 3, b"a body")].concat();
+        let parts = [frame(1, 1, 1, b"blo"), frame(9, 0, 1, b"c"), frame(9, 4, 1, b"k")].concat();
+        let under_way = |bytes: &[u8]| {
+            let mut http2 = Http2::new();
+            assert!(http2.heading_since().is_none() && http2.came(PREFACE) && http2.heading_since().is_none());
+            assert!(http2.came(bytes));
+            http2.heading_since().is_some()
+        };
+        for (bytes, end) in [(&whole, 14), (&parts, parts.len())] {
+            let seen: Vec<_> = (1..bytes.len()).filter(|count| under_way(&bytes[..*count])).collect();
+            assert_eq!(seen, (9..end).collect::<Vec<_>>());
+        }
+        let mut preface = Http2::new();
+        assert!(preface.came(&PREFACE[..23]) && preface.heading_since().is_some());
+        assert!(preface.came(&PREFACE[23..]) && preface.heading_since().is_none());
+    }
+
+    #[test]
+    fn each_header_has_its_own_time() {
+        let (mut http2, header) = (Http2::new(), frame(1, 5, 1, b"block"));
+        assert!(http2.came(&[&PREFACE[..], &header[..10]].concat()));
+        let first = http2.heading_since().unwrap();
+        assert!(http2.came(&header[10..12]) && http2.heading_since() == Some(first), "more of it");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(http2.came(&[&header[12..], &header[..10]].concat()));
+        assert!(http2.heading_since().unwrap() > first, "the next");
     }
 
     #[test]

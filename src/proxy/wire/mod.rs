@@ -14,6 +14,7 @@ mod frames;
 mod held;
 mod home;
 mod limits;
+mod refused;
 mod serving;
 mod turn;
 
@@ -35,6 +36,7 @@ pub use self::frames::{Frames, GOING_AWAY};
 use self::held::Held;
 pub use self::home::Home;
 pub use self::limits::{Fault, Limits};
+use self::refused::Refused;
 pub use self::serving::Serving;
 use self::turn::Turn;
 use super::reject;
@@ -64,13 +66,8 @@ pub struct Wire {
     held: Held,
     waits: Mutex<Option<Waits>>,
     turn: Mutex<Turn>,
-    /// Requests that Pingora refused by itself (HTTP/2), not yet told of.
-    refused: Mutex<Option<Box<Refused>>>,
+    refused: Refused,
 }
-
-/// The ids our answers gave them.
-#[derive(Debug, Default)]
-struct Refused(Vec<RequestId>);
 
 /// A request that ended before any hook saw it.
 #[derive(Debug, Clone, Copy)]
@@ -161,6 +158,16 @@ impl Wire {
             || limits.max_age.is_some_and(|age| self.opened.elapsed() >= age)
     }
 
+    /// How long until it is as old as a connection may be; `None` where it may be of any age.
+    pub fn age_left(&self) -> Option<Duration> {
+        self.limits().max_age.map(|age| age.saturating_sub(self.opened.elapsed()))
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Relaxed)
+    }
+
     /// The answer was cut short: the connection ends in a reset, so that no client takes the part for the whole.
     pub fn reset_on_close(&self) {
         self.reset.store(true, Relaxed);
@@ -231,7 +238,7 @@ impl Wire {
             held: Held::default(),
             waits: Mutex::new(None),
             turn: Mutex::new(Turn::new(limits)),
-            refused: Mutex::default(),
+            refused: Refused::default(),
         })
     }
 
@@ -356,21 +363,6 @@ impl Wire {
     /// Whether a request broke off before any hook saw it.
     pub fn broke_off(&self) -> bool {
         !self.is_heard() && self.turn.lock().began().is_some()
-    }
-
-    /// Pingora refused a stream by itself (HTTP/2): the id our answer gives it.
-    pub fn refused(&self) -> RequestId {
-        let id = RequestId::random();
-        self.refused.lock().get_or_insert_default().0.push(id);
-        id
-    }
-
-    /// Tells of each stream that was refused.
-    pub fn each_refused(&self, tell: impl Fn(Unheard<'_>)) {
-        let refused = self.refused.lock().take();
-        for request_id in refused.into_iter().flat_map(|refused| refused.0) {
-            tell(Unheard { wire: self, fault: Fault::BadRequest, head: b"", request_id, took: Duration::ZERO });
-        }
     }
 
     /// Why a request ended before any hook saw it: `None` when nothing of it came. What Pingora calls malformed may

@@ -88,6 +88,13 @@ impl Raw {
         bytes
     }
 
+    /// The same, unless the connection ends before.
+    pub(crate) fn try_bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
     /// The first line of the next answer, which stays to be read.
     pub(crate) fn peek_line(&mut self) -> String {
         loop {
