@@ -209,7 +209,7 @@ impl Config {
             self.routes.push(Route { pool: (*pool).to_owned(), ..Route::default() });
         }
         for (i, route) in self.routes.iter_mut().enumerate().filter(|(_, route)| route.name.is_empty()) {
-            route.name = format!("route-{}", i + 1);
+            route.name = Route::name_at(i);
         }
         for pool in self.pools.values_mut() {
             let has_tls = pool.tls != units::Off::Off;

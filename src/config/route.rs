@@ -34,6 +34,20 @@ impl Route {
         let shared = self.split.iter().flat_map(|split| split.to.iter().map(|share| share.pool.as_str()));
         shared.chain(Some(self.pool.as_str()).filter(|pool| !pool.is_empty()))
     }
+
+    /// What it is told from others by in the configuration before and after, being at this number: its name, or what it
+    /// matches, if its name is that of its number. No name has a space in it.
+    pub fn identity(&self, number: usize) -> String {
+        if self.name != Self::name_at(number) {
+            return self.name.clone();
+        }
+        format!("match {}", serde_json::to_string(&self.matches).unwrap_or_default())
+    }
+
+    /// The name of a route that has none.
+    pub(super) fn name_at(number: usize) -> String {
+        format!("route-{}", number + 1)
+    }
 }
 
 /// One entry of `routes`.

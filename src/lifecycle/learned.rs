@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use crate::config::{Complaint, Config};
 use crate::observe::{Counted, Metrics, Told};
 use crate::snapshot::guard::Trailed;
-use crate::snapshot::{self, Snapshot, Store};
+use crate::snapshot::{self, Seated, Snapshot, Store};
 
 /// What a blob of this version means.
 const FORMAT: u32 = 1;
@@ -40,6 +40,9 @@ struct Since {
     /// Attempts under way, by pool and origin; none where none is named.
     #[serde(default)]
     under_way: HashMap<String, HashMap<String, usize>>,
+    /// Requests under way of routes that limit their number.
+    #[serde(default)]
+    seats: Seated,
 }
 
 /// Why a blob is not taken over.
@@ -95,7 +98,7 @@ impl Teller {
             (pool.name().to_string(), origins.collect::<HashMap<_, _>>())
         });
         let under_way = under_way.filter(|(_, origins)| !origins.is_empty()).collect();
-        encoded(&Since { counted: self.metrics.tell(&mut self.told.lock()), under_way })
+        encoded(&Since { counted: self.metrics.tell(&mut self.told.lock()), under_way, seats: snapshot.seats() })
     }
 }
 
@@ -105,9 +108,11 @@ impl Teller {
 /// # Errors
 /// It cannot be read.
 pub fn hear_since(bytes: &[u8], store: &Store, metrics: &Metrics) -> Result<(), Unreadable> {
-    let Since { counted, under_way } = serde_json::from_slice(bytes)?;
+    let Since { counted, under_way, seats } = serde_json::from_slice(bytes)?;
     metrics.hear(&counted);
-    for upstream in store.load().upstreams() {
+    let snapshot = store.load();
+    snapshot.hear_seats(&seats);
+    for upstream in snapshot.upstreams() {
         let pool = under_way.get(&**upstream.pool.name());
         upstream.pool.tell_elsewhere(|origin| pool.and_then(|pool| pool.get(origin)).copied().unwrap_or(0));
     }
@@ -116,7 +121,9 @@ pub fn hear_since(bytes: &[u8], store: &Store, metrics: &Metrics) -> Result<(), 
 
 /// The other process is gone, and with it all that was under way there.
 pub fn none_under_way(store: &Store) {
-    store.load().upstreams().iter().for_each(|upstream| upstream.pool.tell_elsewhere(|_| 0));
+    let snapshot = store.load();
+    snapshot.hear_seats(&Seated::default());
+    snapshot.upstreams().iter().for_each(|upstream| upstream.pool.tell_elsewhere(|_| 0));
 }
 
 impl Learned {

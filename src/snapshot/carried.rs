@@ -17,6 +17,8 @@ use crate::pool::{self, Parked};
 use crate::tls;
 use crate::traffic::buckets;
 
+pub use crate::traffic::buckets::Seated;
+
 /// Keys of samples that are told at most, of all pools together.
 const KEYS: usize = 32_768;
 
@@ -164,6 +166,16 @@ impl Snapshot {
     /// The same configuration, with whoever another process has in it by now; `None`: it cannot be compiled so.
     pub fn compiled_again(&self, carried: &Carried, metrics: &Metrics, now: Instant) -> Option<Self> {
         Some(Self::compile_carried(&self.config, carried, metrics, now).ok()?.in_place_of(self))
+    }
+
+    /// The requests under way that are limited in their number.
+    pub fn seats(&self) -> Seated {
+        self.buckets.tell_seats()
+    }
+
+    /// Those of another process, in place of what was heard before.
+    pub fn hear_seats(&self, told: &Seated) {
+        self.buckets.hear_seats(told);
     }
 
     /// What another process learned since it told of it first. To be called before anybody is judged by it.

@@ -43,17 +43,18 @@ pub struct RateLimit {
 }
 
 impl RouteLimits {
-    /// Compiles what was written of `route`; `None`: nothing. Paths of complaints begin at the route.
+    /// Compiles what was written of `route`, which is told from others by `identity`; `None`: nothing. Paths of complaints
+    /// begin at the route.
     pub(super) fn compile(
         written: &limits::Limits,
-        route: &str,
+        (route, identity): (&str, &str),
         buckets: &Buckets,
         metrics: &Metrics,
     ) -> Result<Option<Box<Self>>, Vec<Complaint>> {
         let mut complaints = Vec::new();
         let mut rates = Vec::new();
         for (index, (path, one)) in written.rate.at("limits.rate".to_owned()).enumerate() {
-            match Rate::compile(one, route, index, buckets) {
+            match Rate::compile(one, identity, index, buckets) {
                 Ok(is) => rates.push(RateLimit {
                     meters: metrics.limit(route, is.name()),
                     shared: one.shared.on().map(|_| metrics.shared_limit(is.name())),
@@ -62,7 +63,7 @@ impl RouteLimits {
                 Err(invalid) => complaints.push(invalid.at(format!("{path}.key"))),
             }
         }
-        let concurrency = written.concurrency.on().map(|one| Concurrency::compile(one, route, buckets)).transpose();
+        let concurrency = written.concurrency.on().map(|one| Concurrency::compile(one, identity, buckets)).transpose();
         let concurrency = concurrency.unwrap_or_else(|invalid| {
             complaints.push(invalid.at("limits.concurrency.key"));
             None

@@ -35,7 +35,7 @@ use crate::tls::Tls;
 use crate::traffic::{Buckets, Callers, Limits};
 
 pub use action::{Action, Respond};
-pub use carried::Carried;
+pub use carried::{Carried, Seated};
 pub use changes::Changes;
 pub use found::Found;
 pub use limited::{Limit, RateLimit, RouteLimits};
@@ -324,7 +324,7 @@ impl Parts {
         let buckets = past.buckets(now);
         let mut routes = Vec::with_capacity(config.routes.len());
         for (number, written) in config.routes.iter().enumerate() {
-            match Route::compile(written, config, &pools, (&buckets, metrics)) {
+            match Route::compile((number, written), config, &pools, (&buckets, metrics)) {
                 Ok(route) => routes.push(route),
                 Err(found) => complaints.extend(found.into_iter().map(|one| route::numbered(number, one))),
             }

@@ -52,14 +52,15 @@ pub struct RouteTail {
 }
 
 impl Route {
-    /// Compiles what was written; paths of complaints begin at the route.
+    /// Compiles what was written at this number; paths of complaints begin at the route.
     pub(super) fn compile(
-        written: &config::Route,
+        (number, written): (usize, &config::Route),
         config: &Config,
         pools: &[Upstream],
         (buckets, metrics): (&Buckets, &Metrics),
     ) -> Result<Self, Vec<Complaint>> {
-        let limits = RouteLimits::compile(&written.limits, &written.name, buckets, metrics);
+        let identity = written.identity(number);
+        let limits = RouteLimits::compile(&written.limits, (&*written.name, &*identity), buckets, metrics);
         let (action, changes, limits) =
             match (Action::compile(written, config, pools, metrics), Changes::compile(written), limits) {
                 (Ok(action), Ok(changes), Ok(limits)) => (action, changes, limits),

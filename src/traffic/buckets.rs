@@ -2,7 +2,8 @@
 //!
 //! [`Buckets`] has the counts of every limit that is in force; a limit of a later configuration that counts by the same
 //! key under the same name goes on with its count ([`Buckets::after`]), and so does one of the process that follows
-//! ([`Buckets::told`]). Of what is counted elsewhere only the connections are kept.
+//! ([`Buckets::told`]), which hears of the requests that are still under way in the one before, too ([`Buckets::hear_seats`]).
+//! Of what is counted elsewhere only the connections are kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,10 @@ use super::limit_key::Secret;
 use super::shared::Shared;
 use crate::config::redis_url::RedisUrl;
 
-/// Requests under way by route, and the key they are counted by.
+/// Keys of requests under way that are told at most.
+const SEATED: usize = 8192;
+
+/// Requests under way by the identity of their route, and the key they are counted by.
 type UnderWay = HashMap<String, (Box<str>, Arc<Seats>)>;
 
 /// The counts of all rate limits.
@@ -33,7 +37,7 @@ pub struct Buckets {
     servers_before: HashMap<RedisUrl, Arc<Shared>>,
 }
 
-/// Which limit: the one of this name, or the one at this number on this route.
+/// Which limit: the one of this name, or the one at this number on the route of this identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Name {
     Shared(String),
@@ -45,6 +49,24 @@ pub(super) enum Name {
 pub struct Carried {
     secret: [u64; 2],
     limits: Vec<Told>,
+    #[serde(default)]
+    seats: Seated,
+}
+
+/// Requests that are under way in another process.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Seated {
+    secret: [u64; 2],
+    routes: Vec<SeatedOn>,
+}
+
+/// Those of one route.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SeatedOn {
+    route: String,
+    key: Box<str>,
+    /// How many of each tag.
+    seats: Vec<(u64, u32)>,
 }
 
 /// What it counted of one limit.
@@ -102,7 +124,33 @@ impl Buckets {
             let keys = known.into_iter().map(|known| [known.tag, known.owes << 1 | u64::from(known.turned_away)]);
             Told { limit, key: count.key, keys: keys.collect() }
         });
-        Carried { secret: self.secret.0, limits: told.collect() }
+        Carried { secret: self.secret.0, limits: told.collect(), seats: self.tell_seats() }
+    }
+
+    /// The requests under way that are limited in their number, here and where it was told of.
+    pub fn tell_seats(&self) -> Seated {
+        let routes = self.seats.lock().clone().into_iter();
+        let mut routes: Vec<_> = routes
+            .map(|(route, (key, seats))| SeatedOn { route, key, seats: seats.tell() })
+            .filter(|told| !told.seats.is_empty())
+            .collect();
+        // In as many bytes as can be sent ten times a second: whoever has most is next to their limit.
+        let mut left = SEATED;
+        for told in &mut routes {
+            told.seats.sort_unstable_by_key(|(_, count)| std::cmp::Reverse(*count));
+            told.seats.truncate(left);
+            left -= told.seats.len();
+        }
+        Seated { secret: self.secret.0, routes }
+    }
+
+    /// Requests under way in another process, in place of what was heard before.
+    pub fn hear_seats(&self, told: &Seated) {
+        for (route, (key, seats)) in &*self.seats.lock() {
+            let told = told.routes.iter().filter(|_| told.secret == self.secret.0);
+            let told = told.into_iter().find(|told| told.route == *route && told.key == *key);
+            seats.hear(told.map_or(&[][..], |told| &told.seats));
+        }
     }
 
     /// What another process counted, whose secret is the same.
@@ -110,6 +158,7 @@ impl Buckets {
         if carried.secret != self.secret.0 {
             return;
         }
+        self.hear_seats(&carried.seats);
         let (counts, now) = (self.counts.lock().clone(), moment(self.born, now));
         for told in &carried.limits {
             let Some(count) = counts.get(&told.limit).filter(|count| count.key == told.key) else { continue };
@@ -189,6 +238,30 @@ mod tests {
         let carried = buckets.tell(most, now);
         let of = |number| carried.limits.iter().find(|told| told.limit == name(number)).unwrap().keys.len();
         (0..keys.len()).map(of).collect()
+    }
+
+    #[test]
+    fn u3_what_is_under_way_in_a_process_counts_in_the_one_that_follows_it() {
+        let now = Instant::now();
+        let old = Buckets::new(now);
+        let seat = |buckets: &Buckets, route: &str, key: &str| buckets.seats(route, key).take(7, 1);
+        let held = seat(&old, "r", "{host}");
+        assert!(held.is_some());
+        let told = serde_json::to_string(&old.tell(100, now)).unwrap();
+        let told: Carried = serde_json::from_str(&told).unwrap();
+        let new = Buckets::told(&told, now);
+        let _ = ["r", "r2"].map(|route| new.seats(route, "{host}"));
+        new.hear(&told, now);
+        assert!(seat(&new, "r", "{host}").is_none() && seat(&new, "r2", "{host}").is_some());
+        assert!(seat(&new.after(), "r", "{host}").is_none(), "a reload forgets nobody");
+        assert!(seat(&new.after(), "r", "{client_ip}").is_some(), "another key is another count");
+        drop(held);
+        new.hear_seats(&old.tell_seats());
+        assert!(seat(&new, "r", "{host}").is_some());
+        let other = Buckets::new(now);
+        let held = seat(&other, "r", "{host}");
+        new.hear_seats(&other.tell_seats());
+        assert!(held.is_some() && seat(&new, "r", "{host}").is_some(), "what has another secret means nothing here");
     }
 
     #[test]

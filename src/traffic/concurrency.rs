@@ -2,6 +2,9 @@
 //!
 //! One exact count for the whole process. A key is kept only while a request of it is under way, and its seat is given
 //! back by `Drop`, so that neither an error nor a panic leaks one: what is kept is bounded by the requests there are.
+//!
+//! While a process leaves, what is under way there counts in the one that follows it, as it was told last
+//! ([`Seats::hear`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,7 +26,24 @@ const PARTS: usize = 64;
 const NAME: &str = "concurrency";
 
 /// The requests under way of every key.
-pub(super) struct Seats(Box<[Mutex<HashMap<u64, u32>>]>);
+pub(super) struct Seats(Box<[Mutex<Part>]>);
+
+/// Requests by the tag of their key.
+type Counts = HashMap<u64, u32>;
+
+#[derive(Default)]
+struct Part {
+    here: Counts,
+    /// In processes that leave.
+    elsewhere: Counts,
+}
+
+impl Part {
+    fn count(&self, tag: u64) -> u32 {
+        let of = |counts: &Counts| counts.get(&tag).copied().unwrap_or(0);
+        of(&self.here).saturating_add(of(&self.elsewhere))
+    }
+}
 
 impl Default for Seats {
     fn default() -> Self {
@@ -33,17 +53,35 @@ impl Default for Seats {
 
 impl Seats {
     /// A seat for one more of this tag, unless there are `most`.
-    fn take(self: &Arc<Self>, tag: u64, most: u32) -> Option<Seat> {
+    pub(super) fn take(self: &Arc<Self>, tag: u64, most: u32) -> Option<Seat> {
         let mut part = self.part(tag).lock();
-        let count = part.get(&tag).copied().unwrap_or(0);
-        if count >= most {
+        if part.count(tag) >= most {
             return None;
         }
-        part.insert(tag, count + 1);
+        *part.here.entry(tag).or_default() += 1;
         Some(Seat { seats: Arc::clone(self), tag })
     }
 
-    fn part(&self, tag: u64) -> &Mutex<HashMap<u64, u32>> {
+    /// Everybody with a seat, by tag: here, and where it was told of.
+    pub(super) fn tell(&self) -> Vec<(u64, u32)> {
+        let told = self.0.iter().flat_map(|part| {
+            let part = part.lock();
+            let only_elsewhere = part.elsewhere.keys().filter(|tag| !part.here.contains_key(tag));
+            part.here.keys().chain(only_elsewhere).map(|tag| (*tag, part.count(*tag))).collect::<Vec<_>>()
+        });
+        told.collect()
+    }
+
+    /// Who has a seat elsewhere, in place of what was heard before.
+    pub(super) fn hear(&self, told: &[(u64, u32)]) {
+        let mut parts = [const { Vec::new() }; PARTS];
+        told.iter().for_each(|(tag, count)| parts[*tag as usize % PARTS].push((*tag, *count)));
+        for (part, told) in self.0.iter().zip(parts) {
+            part.lock().elsewhere = told.into_iter().collect();
+        }
+    }
+
+    fn part(&self, tag: u64) -> &Mutex<Part> {
         &self.0[tag as usize % PARTS]
     }
 }
@@ -64,7 +102,7 @@ impl std::fmt::Debug for Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut part = self.seats.part(self.tag).lock();
-        let Entry::Occupied(mut count) = part.entry(self.tag) else { return };
+        let Entry::Occupied(mut count) = part.here.entry(self.tag) else { return };
         *count.get_mut() -= 1;
         if *count.get() == 0 {
             count.remove();
@@ -83,7 +121,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Compiles what was written of `route`. Requests under way on it already have their seats, if the key is the same.
+    /// Compiles what was written of `route`, by its identity. Requests under way on it already have their seats, if the key is the same.
     ///
     /// # Errors
     /// What is wrong with its key.
@@ -124,7 +162,24 @@ mod tests {
         assert!(seats.take(1, 2).is_none() && seats.take(65, 2).is_some());
         drop(first);
         assert!(seats.take(1, 1).is_some());
-        assert!(seats.0.iter().all(|part| part.lock().is_empty()), "nothing is kept of who is done");
+        assert!(seats.0.iter().all(|part| part.lock().here.is_empty()), "nothing is kept of who is done");
+    }
+
+    #[test]
+    fn who_has_a_seat_elsewhere_counts_until_nobody_is_told_of() {
+        let (here, elsewhere) = (Arc::new(Seats::default()), Arc::new(Seats::default()));
+        let held = [elsewhere.take(1, 3), elsewhere.take(1, 3), elsewhere.take(65, 3)];
+        here.hear(&elsewhere.tell());
+        let own = here.take(1, 3);
+        assert!(own.is_some() && here.take(1, 3).is_none() && here.take(2, 1).is_some());
+        let third = Arc::new(Seats::default());
+        third.hear(&here.tell());
+        assert!(third.take(1, 3).is_none() && third.take(65, 1).is_none(), "told on to a third");
+        drop(held);
+        here.hear(&elsewhere.tell());
+        assert!(here.take(1, 2).is_some() && here.take(65, 1).is_some());
+        drop(own);
+        assert!(here.tell().is_empty());
     }
 
     #[test]
@@ -136,7 +191,7 @@ mod tests {
                 let (seats, most) = (Arc::clone(&seats), Arc::clone(&most));
                 std::thread::spawn(move || {
                     for seat in (0..10_000).filter_map(|_| seats.take(7, 3)) {
-                        let now = seats.part(7).lock()[&7];
+                        let now = seats.part(7).lock().here[&7];
                         most.fetch_max(now, std::sync::atomic::Ordering::Relaxed);
                         drop(seat);
                     }
@@ -145,6 +200,6 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(most.load(std::sync::atomic::Ordering::Relaxed) <= 3);
-        assert!(seats.part(7).lock().is_empty());
+        assert!(seats.part(7).lock().here.is_empty());
     }
 }

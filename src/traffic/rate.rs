@@ -3,8 +3,11 @@
 //! Each count is one per process, never per thread, and is kept by [`Buckets`]. One that is shared is kept by a server for
 //! several processes; it is kept here as well, and counts when the server does not answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
 
 use super::buckets::{Buckets, Name, moment};
 use super::cells::Cells;
@@ -14,6 +17,9 @@ use super::shared::Shared;
 use crate::config::Invalid;
 use crate::config::limits::RateLimit;
 use crate::template::Facts;
+
+/// Bytes of a hash that tell routes apart.
+const HASH: usize = 8;
 
 /// A compiled rate limit of a route.
 pub struct Rate {
@@ -52,7 +58,7 @@ pub struct Over {
 }
 
 impl Rate {
-    /// Compiles the limit that stands at `number` on this route.
+    /// Compiles the limit that stands at `number` on the route of this identity.
     ///
     /// # Errors
     /// What is wrong with its key.
@@ -165,9 +171,18 @@ fn whole_seconds(time: Duration) -> u64 {
 fn prefix(name: &Name) -> Box<str> {
     match name {
         Name::Shared(name) => format!("moorgate:rate:{name}:"),
-        Name::Own(route, number) => format!("moorgate:rate-of:{route}:{number}:"),
+        Name::Own(route, number) => format!("moorgate:rate-of:{}:{number}:", short(route)),
     }
     .into()
+}
+
+/// A route without a name is told apart by all that it matches, which may be long: its hash is not.
+fn short(identity: &str) -> Cow<'_, str> {
+    if !identity.contains(' ') {
+        return identity.into();
+    }
+    let hash = Sha256::digest(identity);
+    hash.iter().take(HASH).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The limit in one line: its name as a string of RFC 9651, how many requests, in how many seconds.
@@ -241,6 +256,16 @@ mod tests {
         let rate = on(&other, "{ name: n, rate: 1/s, burst: 4 }");
         other.hear(&told, later);
         assert_eq!(admitted(&rate, later), 5, "what has another secret means nothing here");
+    }
+
+    #[test]
+    fn a_server_counts_under_names_that_every_replica_has() {
+        let prefix = |name| String::from(prefix(&name));
+        assert_eq!(prefix(Name::Shared("n".into())), "moorgate:rate:n:");
+        assert_eq!(prefix(Name::Own("api".into(), 1)), "moorgate:rate-of:api:1:");
+        let [one, other] =
+            ["match {\"hosts\":[\"a\"]}", "match {\"hosts\":[\"b\"]}"].map(|of| prefix(Name::Own(of.into(), 0)));
+        assert!(one != other && one.len() == "moorgate:rate-of::0:".len() + 2 * HASH, "{one} {other}");
     }
 
     #[test]

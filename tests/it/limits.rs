@@ -66,7 +66,9 @@ fn b69_an_address_that_nobody_vouches_for_escapes_no_limit() {
     let answers: Vec<_> = (0..4).map(|n| client.get(&format!("/again/{n}"))).collect();
     assert_eq!(statuses(&answers), [200, 200, 503, 503], "two more than before");
     gateway.change(&route("{ rate: { name: per-client, rate: 1/h, burst: 11, dry_run: true } }"));
+    let counted = limited(&gateway, "per-client");
     assert_eq!(client.get("/dry").status, 200);
+    assert!((limited(&gateway, "per-client") - counted - 1.0).abs() < 0.5, "it counts all the same");
     let line = gateway.logged("/dry");
     assert_eq!((&line["error"], &line["limited"]), (&serde_json::Value::Null, &"per-client".into()));
 }
@@ -85,13 +87,60 @@ fn each_of_several_limits_holds_and_one_that_turned_away_costs_the_others_nothin
 
 #[test]
 fn u3_who_was_turned_away_is_turned_away_by_the_process_that_follows() {
-    let (_origin, gateway) = start("{ rate: { rate: 1/h, burst: 2 } }");
+    let rate = "{ key: \"{header:x-user}\", rate: 1/h, burst: 2 }";
+    let (origin, gateway) =
+        start(&format!("{{ rate: {rate}, concurrency: {{ key: \"{{header:x-group}}\", max: 2, status: 503 }} }}"));
     let answers: Vec<_> = (0..5).map(|_| gateway.get("/")).collect();
     assert_eq!(statuses(&answers), [200, 200, 200, 429, 429]);
-    let upgraded = gateway.command(&["upgrade"]);
+    origin.script([on("/held").hold("all").answer(200)]);
+    let by = |target: &str, user: &str| Ask::get(target).header("X-User", user).header("X-Group", "g");
+    let held = ["a", "b"].map(|user| {
+        let (address, ask) = (gateway.address(), by("/held", user));
+        std::thread::spawn(move || Client::new(address).send(&ask).unwrap().status)
+    });
+    origin.await_requests("/held", 2);
+    let upgraded = std::thread::scope(|scope| {
+        let upgrade = scope.spawn(|| gateway.command(&["upgrade"]));
+        rig::eventually("the next one serves", || (gateway.status()["generation"] == 2).then_some(()));
+        assert_eq!(gateway.get("/").status, 429);
+        // What the one before still answers counts in the one that follows.
+        assert_eq!(gateway.ask(&by("/", "c")).status, 503);
+        origin.release("all");
+        assert_eq!(held.map(|one| one.join().unwrap()), [200, 200]);
+        upgrade.join().unwrap()
+    });
     assert!(upgraded.status.success(), "{upgraded:?}");
-    assert_eq!(gateway.status()["generation"], 2);
-    assert_eq!(gateway.get("/").status, 429);
+    let mut users = 0..;
+    rig::eventually("both seats are free", || {
+        let user = format!("user-{}", users.next()?);
+        (gateway.ask(&by("/", &user)).status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_route_without_a_name_keeps_its_counts_when_another_one_comes_before_it() {
+    let limits = "limits: { rate: { rate: 1/h, burst: 1 }, concurrency: { max: 9 } }";
+    let api = format!("{{ match: {{ path: {{ prefix: /api }} }}, pool: p, {limits} }}");
+    let (rest, new) =
+        (format!("{{ pool: p, {limits} }}"), format!("{{ match: {{ hosts: [new] }}, pool: p, {limits} }}"));
+    let text = |routes: &[&String]| {
+        let routes: Vec<_> = routes.iter().map(|route| route.as_str()).collect();
+        let head = route("off");
+        format!("{}routes: [ {} ]\n", head.split("routes:").next().unwrap(), routes.join(", "))
+    };
+    let origin = rig::origin("a");
+    let mut gateway = rig::gateway(&text(&[&api, &rest])).origins([&origin]).start();
+    let ask = |gateway: &Gateway, target: &str| gateway.get(target).status;
+    let asked: Vec<_> = (0..3).map(|_| ask(&gateway, "/api")).collect();
+    assert_eq!(asked, [200, 200, 429]);
+    gateway.change(&text(&[&new, &api, &rest]));
+    assert_eq!(ask(&gateway, "/api"), 429, "it has another number, and is the same route");
+    assert_eq!(
+        [ask(&gateway, "/"), ask(&gateway, "/"), ask(&gateway, "/")],
+        [200, 200, 429],
+        "and this one has its own"
+    );
+    assert_eq!(gateway.ask(&Ask::get("/").header("Host", "new")).status, 200);
 }
 
 #[test]
@@ -208,7 +257,7 @@ fn what_is_sent_again_counts_once() {
 
 #[test]
 fn so_many_requests_of_a_client_are_under_way_and_no_more() {
-    let (origin, mut gateway) = start("{ concurrency: { key: \"{header:x-user}\", max: 5, status: 503 } }");
+    let (origin, mut gateway) = start("{ concurrency: { key: \"{header:x-user}\", max: 5, status: 503 }, body: 1KiB }");
     let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".to_vec();
     origin.script([on("/ws").then(rig::Step::Send(switch)).then(rig::Step::Echo), on("/held").hold("all").answer(200)]);
     let address = gateway.address();
@@ -219,6 +268,11 @@ fn so_many_requests_of_a_client_are_under_way_and_no_more() {
     let mut tunnel = rig::raw(address);
     tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nX-User: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n");
     assert_eq!(tunnel.answer().status, 101);
+    // What passes it is no body, however much that is.
+    for _ in 0..4 {
+        tunnel.send(vec![b'x'; 1024]);
+        assert_eq!(tunnel.bytes(1024), vec![b'x'; 1024]);
+    }
     let held: Vec<_> = (0..50).map(|_| ask("/held")).collect();
     let refused = || held.iter().filter(|one| one.is_finished()).count();
     rig::eventually("all others are refused", || (refused() == 46).then_some(()));
@@ -240,6 +294,11 @@ fn so_many_requests_of_a_client_are_under_way_and_no_more() {
     assert!((limited(&gateway, "concurrency") - 47.0).abs() < 0.5);
 
     // The tunnel holds the only seat there is now, until it ends.
+    gateway.change(&route("{ concurrency: { key: \"{header:x-user}\", max: 1, dry_run: true } }"));
+    assert_eq!(gateway.ask(&Ask::get("/dry").header("X-User", "a")).status, 200);
+    let line = gateway.logged("/dry");
+    assert_eq!((&line["error"], &line["limited"]), (&serde_json::Value::Null, &"concurrency".into()));
+    assert!((limited(&gateway, "concurrency") - 48.0).abs() < 0.5);
     gateway.change(&route("{ concurrency: { key: \"{header:x-user}\", max: 1 } }"));
     let answer = || gateway.ask(&Ask::get("/last").header("X-User", "a")).status;
     assert_eq!(answer(), 429);
