@@ -124,9 +124,9 @@ mod tests {
 
     const SECRET: Secret = Secret([1, 2]);
 
-    fn tag(key: &str, target: &str, headers: &HeaderMap, ip: &str) -> u64 {
+    fn facts<'a>(target: &'a str, headers: &'a HeaderMap, ip: &str) -> Facts<'a> {
         let ip = ip.parse().unwrap();
-        let facts = Facts {
+        Facts {
             method: "GET",
             scheme: "http",
             host: "h",
@@ -135,8 +135,32 @@ mod tests {
             headers,
             client_ip: ip,
             peer: SocketAddr::new(ip, 1),
-        };
-        LimitKey::compile(key).unwrap().tag(&facts, SECRET)
+        }
+    }
+
+    fn tag(key: &str, target: &str, headers: &HeaderMap, ip: &str) -> u64 {
+        LimitKey::compile(key).unwrap().tag(&facts(target, headers, ip), SECRET)
+    }
+
+    #[test]
+    fn replicas_call_a_key_alike_and_its_name_tells_nobody_who_it_is() {
+        let given = headers(&[("x-user", "192.0.2.1")]);
+        let name = |key: &str, ip| LimitKey::compile(key).unwrap().name(&facts("/a", &given, ip));
+        for key in ["{client_ip}", "{header:x-user}", "{host}{path}"] {
+            let of = name(key, "192.0.2.1");
+            assert_eq!(of, name(key, "192.0.2.1"), "{key}");
+            assert!(of.len() == 2 * NAME && of.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}: {of}");
+        }
+        assert_eq!(name("{client_ip}", "2001:db8:0:1::1"), name("{client_ip}", "2001:db8:0:1::2"));
+        assert_ne!(name("{client_ip}", "192.0.2.1"), name("{client_ip}", "192.0.2.2"));
+        assert_ne!(
+            name("{client_ip}", "192.0.2.1"),
+            name("{header:x-user}", "192.0.2.1"),
+            "each key has names of its own"
+        );
+        assert_ne!(name("{header:x-user}", "192.0.2.1"), name("{header:x-User}", "192.0.2.1"), "as it is written");
+        // It outlives a release: every replica of a rolling one has to call it the same.
+        assert_eq!(name("{client_ip}", "192.0.2.1"), "7316a6233aed66ed307bc5418912e80e");
     }
 
     #[test]

@@ -33,6 +33,20 @@ fn only_what_its_algorithm_reads_is_dumped_of_a_pool() {
 }
 
 #[test]
+fn what_others_are_shown_has_no_password() {
+    let shared = "{ name: NAME, rate: 1/s, shared: { redis: \"redis://u:hunter2@r/1\" } }";
+    let [one, other] = ["one", "other"].map(|name| shared.replace("NAME", name));
+    let routes = format!(
+        "routes: [ {{ pool: origin, limits: {{ rate: [ {one}, {other} ] }} }}, \
+         {{ match: {{ hosts: [h] }}, pool: origin, limits: {{ rate: {one} }} }} ]"
+    );
+    let config = config(&format!("{}{routes}\n", with_pool("origins: [a]")));
+    let masked = dump_masked(&config);
+    assert_eq!((masked.matches("redis://u:***@r:6379/1").count(), masked.contains("hunter2")), (3, false), "{masked}");
+    assert_eq!(dump(&config).matches("redis://u:hunter2@r:6379/1").count(), 3, "but a file works");
+}
+
+#[test]
 fn every_default_is_dumped() {
     let dumped = dump(&config(SMALLEST));
     for line in [

@@ -216,3 +216,172 @@ impl Line {
 fn garbled() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "an answer that is none")
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::config::written::Written as _;
+
+    /// What a server says, what two questions come to, and why the connection is lost.
+    type Case<'a> = (&'a [u8], [Option<u64>; 2], &'a str);
+
+    /// A server of the test's own, the connection to it, and where its questions come from.
+    struct Scene {
+        server: TcpStream,
+        line: Line,
+        asks: mpsc::Sender<Ask>,
+        asked: mpsc::Receiver<Ask>,
+    }
+
+    async fn scene() -> Scene {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (socket, server) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), async {
+            listener.accept().await.unwrap().0
+        });
+        let line = Line {
+            socket: socket.unwrap(),
+            script: b"5ca1ab1e".to_vec(),
+            read: Vec::new(),
+            out: Vec::new(),
+            due: VecDeque::new(),
+        };
+        let (asks, asked) = mpsc::channel(16);
+        Scene { server, line, asks, asked }
+    }
+
+    fn ask(key: &str) -> (Ask, oneshot::Receiver<u64>) {
+        let (answer, answered) = oneshot::channel();
+        (Ask { key: key.to_owned(), interval: 10, tolerance: 20, gives_back: false, answer }, answered)
+    }
+
+    /// How a question is put by the name of the script.
+    fn question(key: &str) -> String {
+        format!(
+            "*7\r\n$7\r\nEVALSHA\r\n$8\r\n5ca1ab1e\r\n$1\r\n1\r\n$1\r\n{key}\r\n$2\r\n10\r\n$2\r\n20\r\n$3\r\nask\r\n"
+        )
+    }
+
+    /// What the server hears next.
+    async fn heard(server: &mut TcpStream, length: usize) -> String {
+        let mut bytes = vec![0; length];
+        timeout(SILENCE, server.read_exact(&mut bytes)).await.unwrap().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Somebody who connects says these things, and hears these answers.
+    async fn answer(listener: &TcpListener, talk: &[(&str, &str)]) {
+        let mut server = listener.accept().await.unwrap().0;
+        for (asked, answer) in talk {
+            assert_eq!(heard(&mut server, asked.len()).await, *asked);
+            server.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    /// The server answers two questions with `bytes`, in pieces of `piece`, and is silent then: what they came to, and why
+    /// the connection was lost.
+    async fn answered(bytes: &[u8], piece: usize) -> ([Option<u64>; 2], io::Error) {
+        let Scene { mut server, mut line, asks, mut asked } = scene().await;
+        let [(first, one), (second, other)] = ["a", "b"].map(ask);
+        asks.send(first).await.unwrap();
+        asks.send(second).await.unwrap();
+        let answers = async {
+            let both = ["a", "b"].map(question).concat();
+            assert_eq!(heard(&mut server, both.len()).await, both);
+            for piece in bytes.chunks(piece) {
+                // It is lost as soon as what came is no answer.
+                if server.write_all(piece).await.is_err() {
+                    return server;
+                }
+                tokio::task::yield_now().await;
+            }
+            server
+        };
+        let mut pause = AGAIN.1;
+        let served = async {
+            let lost = line.serve(&mut asked, &mut pause).await;
+            drop(line);
+            lost
+        };
+        let (lost, _server) = tokio::join!(served, answers);
+        ([one.await.ok(), other.await.ok()], lost.unwrap_err())
+    }
+
+    #[tokio::test]
+    async fn answers_are_handed_on_in_their_order_wherever_they_are_cut() {
+        let bytes = b":7\r\n:0\r\n*\r\n";
+        for piece in 1..=bytes.len() {
+            let (answers, lost) = answered(bytes, piece).await;
+            assert_eq!(answers, [Some(7), Some(0)], "pieces of {piece}");
+            assert_ne!(lost.kind(), io::ErrorKind::UnexpectedEof, "{lost}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_what_is_no_answer_learns_it_at_once() {
+        let endless = [b":7\r\n+".as_slice(), &[b'x'; 80 << 10]].concat();
+        let cases: [Case<'_>; 11] = [
+            (b":7\r\n+OK\r\n", [Some(7), None], "an answer that is none"),
+            (b":7\r\n$3\r\nabc\r\n", [Some(7), None], "an answer that is none"),
+            (b":7\r\n$-1\r\n", [Some(7), None], "an answer that is none"),
+            (b":7\r\n$99999999\r\n", [Some(7), None], "an answer that is none"),
+            (b":7\r\n:many\r\n", [Some(7), None], "an answer that is none"),
+            (b"HTTP/1.1 400 Bad Request\r\n", [None, None], "an answer that is none"),
+            (b":7\r\n:8\r\n:9\r\n", [Some(7), Some(8)], "an answer that is none"),
+            (b":7\r\n-OOM command not allowed\r\n", [Some(7), None], "OOM command not allowed"),
+            (b"-READONLY no\r\n:8\r\n", [None, None], "READONLY no"),
+            (&endless, [Some(7), None], "an answer that is none"),
+            (b":-5\r\n:8\r\n*\r\n", [Some(0), Some(8)], "an answer that is none"),
+        ];
+        for (bytes, answers, why) in cases {
+            let (found, lost) = answered(bytes, 4096).await;
+            let said = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
+            assert_eq!((found, lost.to_string()), (answers, why.to_owned()), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_forgot_its_scripts_gets_the_whole_text() {
+        let Scene { mut server, mut line, asks, mut asked } = scene().await;
+        let (first, answered) = ask("a");
+        asks.send(first).await.unwrap();
+        let talk = async {
+            let known = question("a");
+            assert_eq!(heard(&mut server, known.len()).await, known);
+            server.write_all(b"-NOSCRIPT No matching script\r\n").await.unwrap();
+            let whole = format!("*7\r\n$4\r\nEVAL\r\n${}\r\n{SCRIPT}\r\n", SCRIPT.len());
+            assert_eq!(heard(&mut server, whole.len()).await, whole);
+            let rest = question("a").split_once("5ca1ab1e\r\n").unwrap().1.to_owned();
+            assert_eq!(heard(&mut server, rest.len()).await, rest);
+            server.write_all(b":3\r\n").await.unwrap();
+            drop(server);
+        };
+        let mut pause = AGAIN.1;
+        let (lost, ()) = tokio::join!(line.serve(&mut asked, &mut pause), talk);
+        assert_eq!((lost.unwrap_err().kind(), pause), (io::ErrorKind::UnexpectedEof, AGAIN.0));
+        assert_eq!((answered.await, &*line.script), (Ok(3), &b"5ca1ab1e"[..]));
+    }
+
+    #[tokio::test]
+    async fn what_it_wants_to_hear_first_is_said_and_a_no_is_the_reason() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let url = RedisUrl::parse(&format!("redis://u:pw@{address}/3")).unwrap();
+        let hello = "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n";
+        let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
+        for said in ["+OK\r\n", "-WRONGPASS invalid\r\n"] {
+            let load = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{SCRIPT}\r\n", SCRIPT.len());
+            // After a no it hears nothing more.
+            let all = [(hello, said), (select, "+OK\r\n"), (&*load, "$4\r\nc0de\r\n")];
+            let talk = if said.starts_with('-') { &all[..1] } else { &all[..] };
+            let server = answer(&listener, talk);
+            let (line, ()) = tokio::join!(Line::open(&url), server);
+            match line {
+                Ok(line) => assert_eq!((&*line.script, &said[..1]), (&b"c0de"[..], "+")),
+                Err(error) => assert_eq!(error.to_string(), "WRONGPASS invalid"),
+            }
+        }
+    }
+}

@@ -50,3 +50,42 @@ impl Outage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage() -> Outage {
+        Outage::of("redis:6379".to_owned())
+    }
+
+    fn was_told(outage: &Outage) -> bool {
+        outage.told.load(Relaxed)
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_is_an_outage_until_a_request_is_answered() {
+        let outage = outage();
+        assert!(!outage.is_cut_off() && !was_told(&outage));
+        outage.connected(Err(&"refused"));
+        assert!(outage.is_cut_off() && was_told(&outage));
+        // A connection alone counts for nobody: it may be one to a server that answers nothing.
+        outage.connected(Ok(()));
+        assert!(!outage.is_cut_off() && was_told(&outage));
+        outage.connected(Err(&"refused"));
+        outage.connected(Ok(()));
+        outage.is_over();
+        assert!(!was_told(&outage));
+    }
+
+    #[test]
+    fn a_late_answer_is_no_outage_and_many_are() {
+        let outage = outage();
+        outage.begins_after(false);
+        assert!(!was_told(&outage));
+        outage.begins_after(true);
+        assert!(was_told(&outage) && !outage.is_cut_off(), "it may be asked all the same");
+        outage.is_over();
+        assert!(!was_told(&outage));
+    }
+}

@@ -48,9 +48,10 @@ pub(super) fn reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
         b':' => Some((Reply::Number(text.parse().map_err(|_| Garbled)?), used)),
         b'$' if text == "-1" => Some((Reply::Text(None), used)),
         b'$' => {
-            let length = text.parse().ok().filter(|length| *length <= LONGEST).ok_or(Garbled)?;
-            let whole = bytes.get(used..used + length + 2);
-            whole.and_then(|whole| Some((Reply::Text(Some(whole.get(..length)?.to_vec())), used + length + 2)))
+            let length: usize = text.parse().ok().filter(|length| *length <= LONGEST).ok_or(Garbled)?;
+            let Some(whole) = bytes.get(used..used + length + 2) else { return Ok(None) };
+            let text = whole.strip_suffix(b"\r\n").ok_or(Garbled)?;
+            Some((Reply::Text(Some(text.to_vec())), used + whole.len()))
         }
         _ => return Err(Garbled),
     })
@@ -85,7 +86,16 @@ mod tests {
         for cut in 5..13 {
             assert_eq!(reply(&all[5..cut]), Ok(None), "{cut}");
         }
-        for garbled in [&b"HTTP/1.1\r\n"[..], b":x\r\n", b"$99999999\r\n", b"*2\r\n", b"\r\n"] {
+        for garbled in [
+            &b"HTTP/1.1\r\n"[..],
+            b":x\r\n",
+            b"$99999999\r\n",
+            b"*2\r\n",
+            b"\r\n",
+            b"$-2\r\n",
+            b"$2\r\nabc\r\n",
+            b":\xff\r\n",
+        ] {
             assert_eq!(reply(garbled), Err(Garbled));
         }
     }
