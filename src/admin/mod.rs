@@ -14,6 +14,7 @@ mod restore;
 mod sample;
 mod serve;
 mod socket;
+mod splits;
 mod status;
 mod turn;
 mod view;
@@ -43,6 +44,7 @@ pub use restore::MadeAnew;
 pub use sample::{PoolSample, Sampled, SampledKey};
 use socket::Claim;
 pub use socket::{SocketError, default_path};
+pub use splits::{ShareStatus, SplitStatus};
 pub use status::{
     CacheStatus, ConfigStatus, KeyStatus, KeysStatus, OriginStatus, PoolStatus, ProbeStatus, RecentStatus, RingStatus,
     Status, StepsStatus, UpgradeStatus, WeightStatus,

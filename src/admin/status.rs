@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::certificates::CertificateStatus;
+use super::splits::SplitStatus;
 use crate::lifecycle::{ConfirmStatus, ReloadOutcome, TextStatus};
 use crate::snapshot::ShareChange;
 
@@ -26,6 +27,8 @@ pub struct Status {
     pub probes_stretched: bool,
     /// What clients that come by TLS are shown, in the order of the file.
     pub certificates: Vec<CertificateStatus>,
+    /// Routes that are shared out over several pools, by name.
+    pub splits: IndexMap<String, SplitStatus>,
     /// By name.
     pub pools: IndexMap<String, PoolStatus>,
 }

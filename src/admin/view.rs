@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use super::certificates;
 use super::recent::Pace;
+use super::splits;
 use super::status::{
     CacheStatus, ConfigStatus, DiscoveryStatus, KeyStatus, KeysStatus, MovingStatus, OriginStatus, PoolStatus,
     ProbeStatus, RecentStatus, RingStatus, Status, StepsStatus, WeightStatus,
@@ -41,6 +42,7 @@ impl Status {
             },
             probes_stretched: prober.is_stretched(),
             certificates: certificates::all(snapshot),
+            splits: splits::all(snapshot),
             pools: snapshot.upstreams().iter().map(pool).collect(),
         }
     }

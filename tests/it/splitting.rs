@@ -60,6 +60,11 @@ fn a_key_stays_with_its_pool_and_only_the_difference_moves() {
         "a client would have to stand in: {output:?}"
     );
     gateway.change(&split("30%", "70%"));
+    let shares = serde_json::json!([{ "pool": "gray", "share": 0.3 }, { "pool": "stable", "share": 0.7 }]);
+    assert_eq!(gateway.status()["splits"]["web"], serde_json::json!({ "key": "{header:x-user}", "to": shares }));
+    let shown = gateway.command(&["status"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("\nroute web shared out by {header:x-user}: 30.0% gray, 70.0% stable\n"), "{shown}");
     let second = places(&gateway, USERS);
     let moved: Vec<_> = first.iter().filter(|(n, pool)| second[*n] != **pool).map(|(_, pool)| pool).collect();
     assert!(moved.iter().all(|pool| *pool == "stable"), "nobody goes back");

@@ -52,6 +52,7 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
     for one in texts.iter().filter(|_| texts.len() > 1) {
         let _ = writeln!(out, "{}", history(one));
     }
+    out.extend(status["splits"].as_object().into_iter().flatten().map(|(route, one)| split(route, one)));
     for (name, pool) in status["pools"].as_object().into_iter().flatten() {
         let short = if pool["short"] == true { ", short" } else { "" };
         let _ = writeln!(
@@ -68,6 +69,13 @@ pub(super) fn show(status: &Value, colour: bool) -> String {
         out.push_str(&origins(pool, colour));
     }
     out
+}
+
+/// A route that is shared out over pools.
+fn split(route: &str, one: &Value) -> String {
+    let share = |to: &Value| format!("{} {}", percent(to["share"].as_f64()), text(&to["pool"]));
+    let to: Vec<_> = one["to"].as_array().into_iter().flatten().map(share).collect();
+    format!("route {route} shared out by {}: {}\n", text(&one["key"]), to.join(", "))
 }
 
 /// Where the origins come from, when they are not written.
@@ -292,6 +300,15 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
  b            down   0 of 2  50.0%          0         0       -      -      -  -               refused; moving to 10.0.0.9:80: 1 of 2 good probes
 ";
         assert_eq!(show(&status(), false), expected);
+    }
+
+    #[test]
+    fn a_route_that_is_shared_out_is_a_line() {
+        let mut status = status();
+        let to = json!([{ "pool": "gray", "share": 0.05 }, { "pool": "stable", "share": 0.95 }]);
+        status["splits"] = json!({ "web": { "key": "{client_ip}", "to": to } });
+        let shown = show(&status, false);
+        assert_eq!(shown.lines().nth(1), Some("route web shared out by {client_ip}: 5.0% gray, 95.0% stable"));
     }
 
     #[test]
