@@ -139,7 +139,7 @@ fn u8_what_names_nobody_leaves_the_socket_s_address() {
 
 /// <https://github.com/haproxy/haproxy/issues/2450>: one port with and without PROXY headers, by where they come from.
 #[test]
-fn u8_p10_a_header_counts_from_trusted_networks_alone() {
+fn b68_u8_p10_a_header_counts_from_trusted_networks_alone() {
     for mode in ["required", "optional"] {
         let (a, gateway) = one(mode, POOL);
         for header in [LINE.as_bytes().to_vec(), v4(), v2(0x20, 0, &[]), b"PROXY x".to_vec()] {

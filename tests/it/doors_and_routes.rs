@@ -62,11 +62,14 @@ fn the_most_specific_route_takes_a_request_whatever_the_order() {
         "  - { name: wild, match: { hosts: [\"*.example.org\"] }, pool: a }\n",
         "  - { name: host, match: { hosts: [www.example.org] }, pool: b }\n",
         "  - { name: post, match: { path: { prefix: /api/v2 }, methods: [POST] }, pool: a }\n",
+        "  - { name: header, match: { path: { prefix: /m }, headers: { x-canary: \"1\" } }, pool: a }\n",
+        "  - { name: cookie, match: { path: { prefix: /m }, cookies: { beta: \"1\" } }, pool: b }\n",
+        "  - { name: query, match: { path: { prefix: /m }, query: { v: \"2\" } }, pool: a }\n",
     ];
     let backwards: String = routes.iter().rev().copied().collect();
     for order in [routes.concat(), backwards] {
         let (_all, gateway) = one(&order);
-        for (n, (method, host, path, route)) in [
+        let asked = [
             ("GET", "test", "/x", "all"),
             ("GET", "test", "/api", "api"),
             ("GET", "test", "/api/x", "api"),
@@ -77,13 +80,27 @@ fn the_most_specific_route_takes_a_request_whatever_the_order() {
             ("GET", "a.b.example.org", "/api/v2/x", "wild"),
             ("GET", "WWW.Example.org:80", "/api/v2/x", "host"),
             ("GET", "example.org", "/x", "all"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let target = format!("{path}?{n}");
-            assert_eq!(gateway.ask(&Ask::new(method, &target).header("Host", host)).status, 200);
-            assert_eq!(gateway.logged(&target)["route"], route, "{method} {host} {path}");
+        ];
+        let asked = asked.into_iter().enumerate().map(|(n, (method, host, path, route))| {
+            (Ask::new(method, &format!("{path}?{n}")).header("Host", host), format!("{path}?{n}"), route)
+        });
+        let told = [
+            ("/m?header", "X-Canary", "1", "header"),
+            ("/m?other-header", "X-Canary", "2", "all"),
+            ("/m?cookie", "Cookie", "a=b; beta=1", "cookie"),
+            ("/m?other-cookie", "Cookie", "beta=10; xbeta=1", "all"),
+            ("/m?query&v=2", "X", "y", "query"),
+            ("/m?other-query&v=3", "X", "v=2", "all"),
+            ("/m?both&v=2", "X-Canary", "1", "header"),
+        ];
+        let told =
+            told.map(|(target, line, value, route)| (Ask::get(target).header(line, value), target.to_owned(), route));
+        let all: Vec<_> = asked.chain(told).collect();
+        for (ask, target, _) in &all {
+            assert_eq!(gateway.ask(ask).status, 200, "{target}");
+        }
+        for (_, target, route) in all {
+            assert_eq!(gateway.logged(&target)["route"], route, "{target}");
         }
     }
 }

@@ -73,6 +73,18 @@ fn b32_a_newcomer_gets_no_request_before_it_has_passed_its_probes() {
 }
 
 #[test]
+fn an_origin_whose_probe_lacks_the_text_is_out_until_it_has_it() {
+    let all = ["a", "b"].map(rig::origin);
+    // Without a script an origin answers with its name.
+    let gateway =
+        rig::gateway(&pool().replace("path: /healthz", "path: /healthz, body_contains: a")).origins(&all).start();
+    gateway.await_state("p", "b", "down");
+    assert_eq!(gateway.origin("p", "a")["state"], "up");
+    all[1].script([on("/healthz").then(rig::text("b has it: a").into())]);
+    gateway.await_state("p", "b", "up");
+}
+
+#[test]
 fn b33_the_first_request_does_not_wait_for_a_probe() {
     let all: Vec<Origin> = ["a", "b", "c"].map(rig::origin).into();
     for origin in &all {

@@ -20,10 +20,14 @@ fn refuses(gateway: &Gateway) {
 
 #[test]
 fn term_and_quit_leave_at_once_when_nobody_ever_came() {
-    for signal in [Signal::SIGTERM, Signal::SIGQUIT] {
-        let (_a, mut gateway) = with_drain("{ lame_duck: 60s, timeout: 60s }");
+    for (signal, level, is_told) in [(Signal::SIGTERM, "info", true), (Signal::SIGQUIT, "warn", false)] {
+        let a = rig::origin("a");
+        let setup = rig::gateway(POOL).origins([&a]).process("drain", "{ lame_duck: 60s, timeout: 60s }");
+        let mut gateway = setup.process("log", &format!("{{ level: {level} }}")).start();
         gateway.signal(signal);
         assert_eq!(gateway.exit(), 0, "{signal}");
+        let said = gateway.output();
+        assert_eq!(said.contains(" INFO "), is_told, "{level}: {said}");
     }
 }
 
