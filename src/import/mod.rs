@@ -132,13 +132,15 @@ fn document_of<'a>(world: &mut World<'a>, http: &'a [Directive], notes: &mut Not
     let doors = servers::doors(&servers);
     let scopes: Vec<Scope<'a>> = servers.iter().map(|server| server.scope.clone()).collect();
     let mut process = Section::tall();
-    let listeners = doors.iter().map(|(address, door)| listener(*address, door, &mut servers, world));
+    let certificates = certificates(&servers, world, notes);
+    let has_some = certificates != Node::List(Vec::new());
+    let listeners = doors.iter().map(|(address, door)| listener(*address, door, (&mut servers, has_some), world));
     process.put("listeners", Node::List(listeners.collect()));
     process.put("resolver", world::resolver(&http_scope, &scopes, notes));
     world::log(&scopes, notes);
     let mut document = Section::tall().with("version", "1");
     document.put("process", process);
-    document.put("certificates", certificates(&servers, world, notes));
+    document.put("certificates", certificates);
     document.entries.extend(world::proxies(&scopes, &http_scope, notes).entries);
     document.put("client_limits", world::client_limits(&http_scope, &scopes, notes));
     let mut routes = Vec::new();
@@ -173,18 +175,28 @@ fn with_a_pool(document: &mut Section) {
     }
 }
 
-fn listener(address: SocketAddr, door: &Door, servers: &mut [Server<'_>], world: &World<'_>) -> Item {
+fn listener(
+    address: SocketAddr,
+    door: &Door,
+    (servers, has_certificates): (&mut [Server<'_>], bool),
+    world: &World<'_>,
+) -> Item {
     let mut section = Section::default().with("address", address.to_string());
     if door.proxy_protocol {
         section.put("proxy_protocol", "required");
     }
-    if door.tls
-        && let Some(server) = servers.get_mut(door.default)
-    {
-        let scope = server.scope.clone();
-        section.put_always("tls", secured::listener(&scope, &world.folder, door.http2, &mut server.notes));
-    } else if door.http2 {
-        section.put("h2c", true);
+    match servers.get_mut(door.default).filter(|_| door.tls) {
+        Some(server) if has_certificates => {
+            let scope = server.scope.clone();
+            section.put_always("tls", secured::listener(&scope, &world.folder, door.http2, &mut server.notes));
+        }
+        Some(server) => {
+            if let Some(directive) = server.scope.of_its_own("listen").next() {
+                server.notes.dropped(directive, "no certificate is named: plain HTTP is spoken until one is");
+            }
+        }
+        None if door.http2 => section.put("h2c", true),
+        None => {}
     }
     Item { comments: Vec::new(), node: section.into() }
 }

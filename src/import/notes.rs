@@ -38,6 +38,11 @@ pub struct Note {
 pub(super) struct Told(HashSet<(String, String, String)>);
 
 impl Told {
+    /// All of this is said.
+    pub(super) fn remember(&mut self, notes: &Notes) {
+        self.0.extend(notes.said.iter().map(|note| (note.place.clone(), note.directive.clone(), note.why.clone())));
+    }
+
     /// Leaves what was not said yet.
     pub(super) fn once(&mut self, notes: &mut Notes) {
         notes.said.retain(|note| self.0.insert((note.place.clone(), note.directive.clone(), note.why.clone())));

@@ -40,6 +40,7 @@ pub(super) fn of_site<'a>(world: &mut World<'a>, server: &mut Server<'a>, mut si
     }
     let mut items = Vec::new();
     let whole = at_once(server, &known, &mut site, &mut items);
+    world.told.remember(&server.notes);
     if whole {
         return items;
     }

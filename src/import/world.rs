@@ -96,8 +96,17 @@ pub(super) fn proxies(servers: &[Scope<'_>], http: &Scope<'_>, notes: &mut Notes
     section
 }
 
+/// What `http` says, or every server that says anything.
+fn said_by_all<'a>(http: &Scope<'a>, servers: &[Scope<'a>], name: &str) -> Option<&'a Directive> {
+    let mut own = servers.iter().flat_map(|scope| scope.of_its_own(name));
+    http.one(name).or_else(|| {
+        let first = own.next()?;
+        own.all(|other| other.args == first.args).then_some(first)
+    })
+}
+
 /// `client_limits`: of `http`; what servers say otherwise is told.
-pub(super) fn client_limits(http: &Scope<'_>, servers: &[Scope<'_>], notes: &mut Notes) -> Section {
+pub(super) fn client_limits<'a>(http: &Scope<'a>, servers: &[Scope<'a>], notes: &mut Notes) -> Section {
     let mut section = Section::default();
     let times = [
         ("client_header_timeout", "header_timeout"),
@@ -106,17 +115,17 @@ pub(super) fn client_limits(http: &Scope<'_>, servers: &[Scope<'_>], notes: &mut
         ("send_timeout", "send_timeout"),
     ];
     for (name, key) in times {
-        let Some(directive) = http.one(name) else { continue };
+        let Some(directive) = said_by_all(http, servers, name) else { continue };
         match units::millis(directive.arg(0)) {
             Some(0) => notes.dropped(directive, "a connection is always kept for a while"),
             Some(time) => section.put(key, units::time(time)),
             None => notes.dropped(directive, "no time"),
         }
     }
-    if let Some(directive) = http.one("keepalive_requests") {
+    if let Some(directive) = said_by_all(http, servers, "keepalive_requests") {
         section.put("keepalive_requests", directive.arg(0).to_owned());
     }
-    if let Some(directive) = http.one("large_client_header_buffers") {
+    if let Some(directive) = said_by_all(http, servers, "large_client_header_buffers") {
         match (directive.arg(0).parse::<u64>(), units::bytes(directive.arg(1))) {
             (Ok(count), Some(size)) => {
                 section.put("header_bytes", units::size(count.saturating_mul(size).min(1 << 20)));
@@ -127,7 +136,9 @@ pub(super) fn client_limits(http: &Scope<'_>, servers: &[Scope<'_>], notes: &mut
     }
     let names = times.iter().map(|(name, _)| *name).chain(["keepalive_requests", "large_client_header_buffers"]);
     for name in names {
-        for directive in servers.iter().flat_map(|scope| scope.of_its_own(name)) {
+        let taken = said_by_all(http, servers, name).map(|directive| &directive.args);
+        let own = servers.iter().flat_map(|scope| scope.of_its_own(name));
+        for directive in own.filter(|directive| Some(&directive.args) != taken) {
             notes.dropped(directive, "it is said once for all clients, in \"client_limits\"");
         }
     }

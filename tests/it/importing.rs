@@ -266,3 +266,15 @@ fn the_example_of_the_page_is_what_is_printed() {
     assert_eq!(broken.status.code(), Some(1));
     assert!(String::from_utf8(broken.stderr).unwrap().starts_with("moorgate: moorgate.yaml:"));
 }
+
+#[test]
+fn each_thing_that_is_carried_becomes_what_it_was() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_moorgate"));
+        String::from_utf8(command.args(arguments).current_dir(&folder).output().unwrap().stdout).unwrap()
+    };
+    let golden = std::fs::read_to_string(folder.join("from-nginx.yaml")).unwrap();
+    assert_eq!(run(&["import", "from-nginx.conf"]), golden);
+    assert!(run(&["check", "--config", "from-nginx.yaml"]).ends_with("from-nginx.yaml: ok\n"));
+}
