@@ -28,7 +28,7 @@ use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick, Pool, Protocol};
 use crate::resilience::failure::{Answer, Stage, classify};
-use crate::resilience::{self, Class, Decision, Failure, Place};
+use crate::resilience::{self, Class, Decision, Failure, Place, UNPROCESSED};
 
 /// A class of ours as the error Pingora carries; never tried again.
 pub(super) fn raise(class: Class) -> Box<Error> {
@@ -150,6 +150,9 @@ fn outcome(request: &RequestHeader, ctx: &Ctx, class: Class) -> Outcome {
     let is_odd = |pool: &Pool| pool.settings().protocol == Protocol::Http2 && !goes_in_h2(request, pool);
     if !unreached && ctx.target().is_some_and(|(_, upstream)| is_odd(&upstream.pool)) {
         Outcome::Abandoned
+    } else if class == Class::Unprocessed && ctx.unprocessed >= UNPROCESSED {
+        // Connections that end in good order do not explain it any more.
+        Outcome::Failed(Class::Reset)
     } else {
         Outcome::Failed(class)
     }

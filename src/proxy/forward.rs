@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::dial::dial;
-use super::peer::{lacks_h2, speak_h2, took};
+use super::peer::{lacks_h2, shares, speak_h2, took};
 use super::request::{
     ask_for_no_other_switch, asks_to_switch, authority, goes_in_h2, host_line, origin_form, own_name, streams,
     with_facts,
@@ -92,7 +92,7 @@ impl Gateway {
     /// It cannot be used.
     pub(super) fn connected(&self, ctx: &mut Ctx, held: &Connected<'_>, now: Instant) -> Result<()> {
         let h2 = held.peer.options.alpn.get_min_http_version() == 2;
-        let shared = h2 && held.peer.options.max_h2_streams > 1;
+        let shared = h2 && shares(ctx);
         let Some((route, upstream)) = ctx.target() else { return Ok(()) };
         let settings = upstream.pool.settings();
         let lacks_h2 = h2 && lacks_h2(settings, held.digest);

@@ -15,7 +15,7 @@ use super::forward::silence;
 use super::{Gateway, shared};
 use crate::health::Endpoint;
 use crate::pool::{Origin, Pick, Pool, Settings, Timeouts};
-use crate::resilience::Class;
+use crate::resilience::{Class, UNPROCESSED};
 
 /// Streams on one HTTP/2 connection to an origin at most.
 const STREAMS: usize = 100;
@@ -69,11 +69,17 @@ impl Gateway {
 /// unless it may stream for long.
 pub(super) fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
     over_h2(options);
-    if !ctx.has_body() || ctx.streams {
+    if shares(ctx) {
         options.read_timeout = Some(silence(ctx.streams, timeouts));
-    } else {
+    }
+    if !shares(ctx) || ctx.unprocessed >= UNPROCESSED {
         options.max_h2_streams = 1;
     }
+}
+
+/// Is this a request that no watchdog watches over HTTP/2, since others may be on its connection?
+pub(super) fn shares(ctx: &Ctx) -> bool {
+    !ctx.has_body() || ctx.streams
 }
 
 /// HTTP/2 on connections that are shared.

@@ -23,11 +23,9 @@ use condition::Conditions;
 pub use budget::Budget;
 pub use class::Class;
 
-/// How often a request goes on freely because an origin did not process it. One that ends a connection with its tenth
-/// request may be sent a hundred at once: a request of the last ten is the tenth to be asked for.
-pub const UNPROCESSED: u32 = 16;
-/// From this one on it goes on to another origin, if there is one: the one that says so may be leaving.
-const ELSEWHERE: u32 = UNPROCESSED / 2;
+/// How often a request goes on freely because an origin did not process it: on a new connection, and on one of its own,
+/// where nobody else can use up what the origin takes. One that refuses that as well has too much to do.
+pub const UNPROCESSED: u32 = 2;
 
 /// The retry policy of a route.
 #[derive(Debug, Clone)]
@@ -181,7 +179,7 @@ impl Retry {
             return Err(Suppressed::Body);
         }
         let unprocessed = ask.failure == Failure::Class(Class::Unprocessed);
-        let elsewhere = unprocessed && ask.unprocessed >= ELSEWHERE && ask.untried_left;
+        let elsewhere = unprocessed && ask.unprocessed >= UNPROCESSED && ask.untried_left;
         // A stale connection says nothing about its origin; everything else goes on to the next.
         let place = if reason == Reason::Stale && !elsewhere { Place::Same } else { Place::Next };
         if place == Place::Next && !ask.untried_left {
@@ -413,14 +411,19 @@ mod tests {
         let mut ask = asked(&Method::POST, Failure::Class(Class::Unprocessed));
         (ask.tries, ask.stale_used) = (2, true);
         let free = |place| Decision::Again { place, reason: Reason::Stale, free: true };
-        for (unprocessed, untried_left, place) in
-            [(0, true, Place::Same), (7, true, Place::Same), (8, true, Place::Next), (15, false, Place::Same)]
-        {
-            (ask.unprocessed, ask.untried_left) = (unprocessed, untried_left);
-            assert_eq!(Retry::default().decide(&ask, &empty(now), now), free(place), "{unprocessed}");
+        for unprocessed in 0..UNPROCESSED {
+            ask.unprocessed = unprocessed;
+            assert_eq!(Retry::default().decide(&ask, &empty(now), now), free(Place::Same), "{unprocessed}");
         }
         ask.unprocessed = UNPROCESSED;
         assert_eq!(Retry::default().decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Tries)));
+        ask.tries = 1;
+        for (untried_left, place) in [(true, Place::Next), (false, Place::Same)] {
+            ask.untried_left = untried_left;
+            let counted = Decision::Again { place, reason: Reason::Stale, free: false };
+            assert_eq!(Retry::default().decide(&ask, &generous(now), now), counted);
+            assert_eq!(Retry::default().decide(&ask, &empty(now), now), Decision::Stop(Some(Suppressed::Budget)));
+        }
         (ask.unprocessed, ask.replayable) = (0, false);
         assert_eq!(Retry::default().decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Body)));
         ask.replayable = true;
