@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use http::Version;
+use bytes::Bytes;
+use http::{HeaderMap, Version};
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
@@ -21,6 +22,10 @@ use crate::traffic::headers;
 
 /// Interim answers before an answer at most: each looks like a sign of life.
 const INTERIMS: u32 = 100;
+
+/// What an answer's header may hold, as Pingora has it for HTTP/1.
+const LINES: usize = 256;
+const HEADER: usize = 1 << 20;
 
 /// What an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +45,9 @@ pub(super) enum Kind {
 pub(super) fn kind(session: &Session, head: &ResponseHeader) -> Result<Kind> {
     let switches = reject::switches_protocol(head.status);
     let unasked = switches && !(head.version == Version::HTTP_11 && asks_to_switch(session.req_header()));
+    let too_large = head.version == Version::HTTP_2 && !fits(&head.headers);
     // Clients were not asked which codings they take, and some would read the chunks, others the bytes.
-    if unasked || !is_chunked_alone(&head.headers) {
+    if unasked || too_large || !is_chunked_alone(&head.headers) {
         return Err(raise(Class::InvalidResponse));
     }
     Ok(match head.status.is_informational() {
@@ -49,6 +55,23 @@ pub(super) fn kind(session: &Session, head: &ResponseHeader) -> Result<Kind> {
         true => Kind::Interim,
         false => Kind::Final,
     })
+}
+
+/// Over HTTP/2 Pingora takes a header of 16 MiB, which it would not over HTTP/1.
+fn fits(headers: &HeaderMap) -> bool {
+    let bytes = || headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
+    headers.len() <= LINES && bytes() <= HEADER
+}
+
+/// What stands behind a 204 or a 304 is nobody's: over HTTP/2 neither side would leave it out.
+pub(super) fn leave_content(session: &Session, body: &mut Option<Bytes>, ctx: &Ctx) {
+    if !session.is_http2() || body.is_none() {
+        return;
+    }
+    let status = ctx.attempts.last().and_then(|attempt| attempt.status);
+    if status.is_some_and(reject::is_bare) {
+        *body = None;
+    }
 }
 
 /// An interim answer goes on, without what is for one hop.

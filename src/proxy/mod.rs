@@ -204,11 +204,12 @@ impl ProxyHttp for Gateway {
 
     fn upstream_response_body_filter(
         &self,
-        _: &mut Session,
-        _: &mut Option<Bytes>,
+        session: &mut Session,
+        body: &mut Option<Bytes>,
         end: bool,
         ctx: &mut Held,
     ) -> Result<Option<Duration>> {
+        answer::leave_content(session, body, ctx);
         forward::response_body(ctx, end, Self::now()).map(|()| None)
     }
 

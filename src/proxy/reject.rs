@@ -71,6 +71,11 @@ pub(super) fn has_length(status: StatusCode) -> bool {
     !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
+/// Has an answer of an origin with this status no content, whatever stands behind it?
+pub(super) fn is_bare(status: u16) -> bool {
+    StatusCode::from_u16(status).is_ok_and(|status| !has_length(status))
+}
+
 /// What HTTP says of an answer whose own protocol says more.
 pub(super) fn ok() -> StatusCode {
     StatusCode::OK

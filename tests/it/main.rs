@@ -46,6 +46,7 @@ mod http2_conformance_frames;
 mod http2_conformance_requests;
 mod http2_frames;
 mod http2_limits;
+mod http2_origins;
 mod http2_origins_leave;
 mod http2_prior_knowledge;
 mod importing;
