@@ -245,6 +245,45 @@ fn p10_the_header_that_names_the_client_can_be_chosen() {
     }
 }
 
+/// As X-Forwarded-For, so Forwarded: element by element, and what we add names whom the PROXY header names.
+#[test]
+fn p10_forwarded_counts_if_whom_the_proxy_header_names_is_trusted() {
+    let route = "routes: [ { pool: p, forwarded: { forwarded: on }, limits: { rate: { key: \"{client_ip}\", rate: 1/h, burst: 1 } } } ]";
+    let (a, gateway) = one("required", &format!("client_address: forwarded\n{POOL}{route}\n"));
+    let by = |family: &str, ip: &str, target: &str, line: &str| {
+        let to = if family == "TCP6" { "2001:db8::1" } else { "10.0.0.1" };
+        let line = if line.is_empty() { String::new() } else { format!("Forwarded: {line}\r\n") };
+        let head = format!("PROXY {family} {ip} {to} 4711 80\r\n{}", get(target, &line));
+        answered(TRUSTED, &gateway, head).status
+    };
+    let way = "for=1.1.1.1, for=\"[2001:db8::9]:80\";proto=https;host=\"evil.example\"";
+    for (n, (family, ip, line, client, told)) in [
+        ("TCP4", "10.0.0.5", way, "2001:db8::9", "for=10.0.0.5;host=\"t\";proto=http"),
+        ("TCP4", "192.0.2.66", way, "192.0.2.66", "for=192.0.2.66;host=\"t\";proto=http"),
+        ("TCP6", "2001:db8::5", "", "2001:db8::5", "for=\"[2001:db8::5]\";host=\"t\";proto=http"),
+        ("TCP6", "::ffff:192.0.2.67", "", "192.0.2.67", "for=192.0.2.67;host=\"t\";proto=http"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("/{n}");
+        assert_eq!(by(family, ip, &target, line), 200, "{ip}");
+        assert_eq!(gateway.logged(&target)["client"], client, "{ip}");
+        let before = if line.is_empty() { String::new() } else { format!("{line}, ") };
+        assert_eq!(seen(&a, "forwarded"), [format!("{before}{told}")], "{ip}");
+    }
+    // Behind a quote that is never closed ours would be a part of theirs.
+    assert_eq!(by("TCP4", "192.0.2.68", "/open", "for=\"1.1.1.1"), 200);
+    assert_eq!(seen(&a, "forwarded"), ["for=192.0.2.68;host=\"t\";proto=http"]);
+    // Two a client, whoever says what; whom a trusted proxy names has two of its own.
+    let spoof = |n: usize| format!("for=198.51.100.{n}");
+    let strangers = (0..6).map(|n| by("TCP4", "203.0.113.1", "/limit", &spoof(n))).collect::<Vec<_>>();
+    assert_eq!(strangers, [200, 200, 429, 429, 429, 429]);
+    assert_eq!(by("TCP4", "203.0.113.2", "/limit", &spoof(0)), 200);
+    let proxied = |n: usize| by("TCP4", "10.0.0.5", "/limit", &format!("{}, for=\"203.0.113.3:{n}\"", spoof(n)));
+    assert_eq!((1..=4).map(proxied).collect::<Vec<_>>(), [200, 200, 429, 429]);
+}
+
 #[test]
 fn u8_a_slow_header_is_cut_at_its_time_out() {
     let (_a, gateway) = one("required", &format!("client_limits: {{ header_timeout: 1s }}\n{POOL}"));

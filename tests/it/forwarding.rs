@@ -67,9 +67,35 @@ fn a_route_can_set_or_leave_forwarding_headers() {
     );
     let from = |target| Ask::get(target).header("X-Forwarded-For", "192.0.2.9");
     assert_eq!(seen(&a, &gateway, &from("/set"), "x-forwarded-for"), ["127.0.0.1"]);
-    assert!(seen(&a, &gateway, &from("/set"), "forwarded")[0].starts_with("for=127.0.0.1"));
+    assert_eq!(seen(&a, &gateway, &from("/set"), "forwarded"), ["for=127.0.0.1;host=\"test\";proto=http"]);
+    let ported = from("/set").header("Host", "shop.example:81").header("Forwarded", "for=192.0.2.9;proto=https");
+    assert_eq!(seen(&a, &gateway, &ported, "forwarded"), ["for=127.0.0.1;host=\"shop.example:81\";proto=http"]);
     assert_eq!(seen(&a, &gateway, &from("/off"), "x-forwarded-for"), ["192.0.2.9"]);
     assert!(seen(&a, &gateway, &from("/off"), "x-request-id").is_empty());
+}
+
+/// Whatever the client says: it is its connection that has TLS or not.
+#[test]
+fn the_scheme_told_is_that_of_the_connection() {
+    let a = rig::origin("a");
+    let text = format!(
+        "certificates: [ {{ cert: $dir/a.pem, key: $dir/a.key }} ]\n{POOL}routes: [ {{ pool: p, forwarded: {{ forwarded: on }} }} ]\n"
+    );
+    let gateway = rig::gateway(&text).further_listener("tls: {}").origins([&a]);
+    let gateway = gateway.start_with(|folder| rig::issued::certificate(&["a.test"]).issue().write(folder, "a"));
+    let ask = |said: &str| {
+        Ask::get("/x").header("Host", "a.test").header("X-Forwarded-Proto", said).header("Forwarded", "proto=gopher")
+    };
+    let mut secure = rig::hello("a.test").connect(gateway.listeners[1]).unwrap();
+    for scheme in ["http", "https"] {
+        let answer =
+            if scheme == "http" { gateway.client().send(&ask("https")) } else { secure.try_send(&ask("http")) };
+        assert_eq!(answer.unwrap().status, 200);
+        let headers = a.requests().pop().unwrap().headers;
+        let line = |name: &str| headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).unwrap().1.clone();
+        let told = format!("proto=gopher, for=127.0.0.1;host=\"a.test\";proto={scheme}");
+        assert_eq!((&*line("x-forwarded-proto"), line("forwarded")), (scheme, told));
+    }
 }
 
 #[test]

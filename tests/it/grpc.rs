@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::{Ask, Authority, Body, Gateway, Step, answer, call, gateway, grpc, h2c, on, origin};
+use crate::rig::{Ask, Authority, Body, Gateway, Step, answer, call, eventually, gateway, grpc, h2c, on, origin};
 
 /// The server by `plain.test` without TLS and by `tls.test` with it, and a pool nobody serves by `dead.test`.
 fn before(server: &grpc::Server, authority: &Authority) -> Gateway {
@@ -100,6 +100,46 @@ fn what_fails_here_is_told_as_a_status_of_grpc() {
     let told = caller.end();
     assert_eq!(told[0], "UNAVAILABLE");
     assert!(told[1].as_str().unwrap().starts_with("closed_early (request "), "{told}");
+}
+
+/// Limits have codes of their own, and log and metrics the statuses they stand for.
+#[test]
+fn what_a_limit_turns_away_is_told_as_a_status_of_grpc() {
+    let authority = Authority::new("ours");
+    let server = grpc::server(&authority.issue("o.test"));
+    let pool = "origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, health: { probe: off }";
+    let route = |host: &str, more: &str| format!("  - {{ name: {host}, match: {{ hosts: [{host}] }}, {more} }}\n");
+    let text = [
+        format!("pools:\n  plain: {{ {pool} }}\n  full: {{ {pool}, connections: {{ max_in_flight: 1 }} }}\nroutes:\n"),
+        route("rate.test", "pool: plain, limits: { rate: { key: \"{host}\", rate: 1/h, burst: 0 } }"),
+        route("busy.test", "pool: plain, limits: { concurrency: { key: \"{host}\", max: 1 } }"),
+        route("body.test", "pool: plain, limits: { body: 5 }"),
+        route("full.test", "pool: full"),
+    ]
+    .concat();
+    let gateway = gateway(&text).named("plain", server.plain).listener("h2c: true").start();
+    let begin = |host: &str, scene: &str| grpc::Caller::begin(gateway.address(), host, scene, None);
+    let mut held = ["busy.test", "full.test"].map(|host| begin(host, "cut"));
+    assert_eq!(held.each_mut().map(grpc::Caller::says), ["begun", "begun"]);
+    assert_eq!(call(gateway.address(), "rate.test", "one"), json!(["OK", ""]));
+    let turned_away = [
+        ("rate.test", "UNAVAILABLE", "limited", json!("rate")),
+        ("busy.test", "UNAVAILABLE", "limited", json!("concurrency")),
+        ("body.test", "RESOURCE_EXHAUSTED", "body_too_large", json!("body")),
+        ("full.test", "UNAVAILABLE", "limited", Value::Null),
+    ];
+    let callers = turned_away.each_ref().map(|(host, ..)| begin(host, "one"));
+    for (caller, (host, code, word, limited)) in callers.into_iter().zip(turned_away) {
+        let told = caller.end();
+        assert_eq!(told[0], code, "{host}");
+        assert!(told[1].as_str().unwrap().starts_with(&format!("{word} (request ")), "{told}");
+        let line = eventually("a line", || {
+            gateway.log().into_iter().find(|line| line["route"] == host && !line["error"].is_null())
+        });
+        assert_eq!(line["limited"], limited, "{line}");
+    }
+    let code = |status: &str| gateway.metrics().sum("moorgate_requests_total", &[("code", status)]).round() as usize;
+    assert_eq!([code("429"), code("413"), code("503")], [2, 1, 1]);
 }
 
 #[test]
