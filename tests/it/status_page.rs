@@ -27,7 +27,7 @@ const SHOWN: &str = "
     const text = (node) => node?.textContent ?? null;
     const all = (query, read) => [...document.querySelectorAll(query)].map(read);
     return {
-      title: document.title, headline: text(document.querySelector('#headline')), facts: text(document.querySelector('#facts')),
+      said: window.said, title: document.title, headline: text(document.querySelector('#headline')), facts: text(document.querySelector('#facts')),
       verdict: document.querySelector('#verdict').className, problems: all('#problems li', text),
       charts: all('#all .chart b, #pool-charts .chart b', text), tabs: all('#tabs button > span:last-child', text),
       pool: document.querySelector('#pool').getAttribute('aria-label'),
@@ -37,6 +37,15 @@ const SHOWN: &str = "
       states: all('#rows .state', text), meters: all('#rows .meter', (meter) => Number(meter.getAttribute('aria-valuenow'))),
       changes: all('#changes li', text), texts: all('#texts tr', (row) => [...row.children].map(text)),
       images: document.images.length, wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    };";
+
+/// Keeps what the page was told last: time goes on before somebody else could ask for the same.
+const OVERHEARD: &str = "
+    const json = Response.prototype.json;
+    Response.prototype.json = async function () {
+      const said = await json.call(this);
+      window.said = structuredClone(said);
+      return said;
     };";
 
 fn start() -> (Vec<Origin>, Gateway) {
@@ -57,6 +66,7 @@ fn ask(n: u64) -> Ask {
 fn open(gateway: &Gateway) -> Browser {
     let mut browser = rig::browser();
     browser.looks(1280, 900, false);
+    browser.before_each_page(OVERHEARD);
     browser.open(&format!("http://{}/", gateway.admin));
     browser
 }
@@ -167,15 +177,17 @@ fn is_named(row: &Value, name: &str) -> bool {
     shown.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// Waits until the page shows what `/status` says: both are asked one after the other, and time goes on in between.
+/// What the page shows; it is what it was told, and that is what `/status` says.
 fn agrees(browser: &mut Browser, gateway: &Gateway, pool: &str) -> Value {
-    let mut last = Vec::new();
-    let found = rig::within(rig::PATIENCE, || {
-        let shown = browser.script(SHOWN);
-        last = Differences::between(&shown, &gateway.status(), pool);
-        last.is_empty().then_some(shown)
-    });
-    found.unwrap_or_else(|| panic!("the page shows something else than /status says:\n{}", last.join("\n")))
+    let attempts = |status: &Value| {
+        let of = |(name, origin): (&String, &Value)| (name.clone(), origin["requests"].clone());
+        status["pools"][pool]["origins"].as_object().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let is_told = |shown: &Value| attempts(&shown["said"]) == attempts(&gateway.status());
+    let shown = await_shown(browser, "what was counted", is_told);
+    let differences = Differences::between(&shown, &shown["said"], pool);
+    assert!(differences.is_empty(), "the page shows something else than /status says:\n{}", differences.join("\n"));
+    shown
 }
 
 fn await_shown(browser: &mut Browser, what: &str, is: impl Fn(&Value) -> bool) -> Value {
@@ -220,6 +232,7 @@ fn figures_are_those_of_status_and_names_are_text() {
     let changes = shown["changes"].to_string();
     assert!(changes.contains("(new)") && changes.contains("(gone)"), "{changes}");
     browser.picture("ramping");
+    agrees(&mut browser, &gateway, "images");
     assert_eq!(browser.console(), [""; 0], "nothing went wrong on the way");
 }
 

@@ -107,6 +107,11 @@ impl Browser {
         self.command("POST", &path, body)
     }
 
+    /// Every page runs this before its own scripts.
+    pub(crate) fn before_each_page(&mut self, script: &str) {
+        self.protocol("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));
+    }
+
     pub(crate) fn open(&mut self, url: &str) {
         self.ask("/url", &json!({ "url": url }));
     }
