@@ -141,12 +141,26 @@ async def thousand(stubs):
     return sum(await asyncio.gather(*map(finish, open_calls)))
 
 
+async def many(stub):
+    """Five hundred calls, twenty at a time: how many went well, and what the others ended with."""
+    failed = []
+
+    async def some():
+        for _ in range(25):
+            told_of = await outcome(stub.unary_unary("/t.T/Unary")(b"x", timeout=10))
+            if told_of[0] != "OK":
+                failed.append(told_of[:2])
+
+    await asyncio.gather(*(some() for _ in range(20)))
+    return [500 - len(failed), failed]
+
+
 async def main(target, authority, scene, ca=None):
     if scene == "thousand":
         stubs = [channel(target, authority, ca, number) for number in range(1, 11)]
         told_of = await thousand(stubs)
     else:
-        told_of = await {"calls": calls, "ends": ends, "one": one, "cut": cut}[scene](channel(target, authority, ca))
+        told_of = await {"calls": calls, "ends": ends, "one": one, "cut": cut, "many": many}[scene](channel(target, authority, ca))
     print(json.dumps(told_of), flush=True)
 
 

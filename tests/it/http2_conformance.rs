@@ -101,11 +101,11 @@ pub(crate) fn rst(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())
 }
 
-fn setting(id: u16, value: u32) -> Vec<u8> {
+pub(crate) fn setting(id: u16, value: u32) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &[&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
 }
 
-fn update(stream: u32, by: u32) -> Vec<u8> {
+pub(crate) fn update(stream: u32, by: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
 }
 

@@ -82,6 +82,7 @@ fn frames_come_in_the_order_they_should() {
         ("6.7 a PING that answers none", frame(PING, 1, 0, b"invalid!"), Ignored),
         ("6.7 PING on a stream", frame(PING, 0, 1, b"12345678"), ends(PROTOCOL_ERROR)),
         ("6.7 PING of six bytes", frame(PING, 0, 0, b"123456"), Ends(PROTOCOL_ERROR, FRAME_SIZE_ERROR)),
+        ("7 an unknown code of RST_STREAM", [begun(1), frame(RST_STREAM, 0, 1, &[0xff; 4])].concat(), Ignored),
         ("6.8 GOAWAY on a stream", frame(GOAWAY, 0, 1, &[0; 8]), ends(PROTOCOL_ERROR)),
         (
             "6.10 CONTINUATION behind the end of a block",

@@ -56,6 +56,8 @@ fn pseudo_headers_say_it_all_and_once() {
         ("8.3.1 a line of HTTP/1 in a path", other(":path", "/x HTTP/1.1\r\nHost: u\r\n\r\n"), resets(PROTOCOL_ERROR)),
         ("8.3.1 a line of HTTP/1 in a method", other(":method", "GET /y HTTP/1.1\r\n"), ends(PROTOCOL_ERROR)),
         ("8.3.1 a line of HTTP/1 in an authority", other(":authority", "h\r\nX: y"), resets(PROTOCOL_ERROR)),
+        ("8.3.1 the scheme of TLS without it", other(":scheme", "https"), Served),
+        ("8.3.1 a scheme of somebody else's", other(":scheme", "ftp"), Served),
         ("8.3.1 an asterisk for GET", other(":path", "*"), Refused),
         (
             "8.4 a new length for a length",
