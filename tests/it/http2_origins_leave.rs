@@ -39,15 +39,17 @@ fn a_post_that_was_not_processed_is_sent_again() {
     ]);
     let text =
         "pools: { p: { protocol: h2c, balance: { key: \"{path}\" }, origins: $origins, health: { probe: off } } }\n";
-    let gateway = gateway(text).origins([&a]).process("threads", "1").start();
+    // One that has no connections: what is said is of the first stream on each.
+    let fresh = || gateway(text).origins([&a]).process("threads", "1").start();
     for target in ["/left", "/refused"] {
+        let gateway = fresh();
         let answer = gateway.ask(&Ask::new("POST", target).body("abc"));
         assert_eq!((answer.status, answer.origin()), (200, "a"), "{target}");
         let tries = gateway.logged(target)["attempts"].as_array().unwrap().clone();
         let outcomes: Vec<_> = tries.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
         assert_eq!(outcomes, ["stale", "stale", "stale", "ok"]);
     }
-    let answer = gateway.ask(&Ask::new("POST", "/always").body("abc"));
+    let answer = fresh().ask(&Ask::new("POST", "/always").body("abc"));
     assert_eq!(answer.status, 502);
     let tries = a.requests().iter().filter(|request| request.line.contains("/always")).count();
     assert_eq!(tries, 4, "two are free, and one is what the policy allows");
