@@ -19,8 +19,9 @@ use super::again::raise;
 use super::ctx::{Ctx, Running};
 use super::reject::switches_protocol;
 use super::request::with_facts;
+use crate::pool::Protocol;
 use crate::resilience::Class;
-use crate::snapshot::{RateLimit, Route, RouteLimits};
+use crate::snapshot::{RateLimit, Route, RouteLimits, Upstream};
 use crate::traffic::{Asked, Over, Pace, Seat};
 
 /// What the limit of a body is called, and how it is answered.
@@ -169,7 +170,12 @@ fn too_long(ctx: &mut Ctx, limits: &RouteLimits) -> Class {
 /// # Errors
 /// With it the body is too long.
 pub(super) fn piece(session: &Session, body: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
-    within_body(session, body, ctx).map_err(raise)
+    within_body(session, body, ctx).map_err(|class| {
+        let in_h2 = |upstream: &Upstream| upstream.pool.settings().protocol == Protocol::Http2;
+        let error = raise(class);
+        // On the way to an origin of HTTP/2 Pingora waits on for an answer after any error but the client's own.
+        if ctx.target().is_some_and(|(_, upstream)| in_h2(upstream)) { error.into_down() } else { error }
+    })
 }
 
 /// The same for a body that goes to no origin.
