@@ -72,10 +72,10 @@ async fn look_on(store: Arc<Store>, reloads: Reloads) {
 }
 
 impl Reloader {
-    /// The files it names are read again; what is in force stays so. So nothing that waits is in the way.
+    /// What clients are shown is read again; what is in force stays so. So nothing that waits is in the way.
     pub(super) fn renew(&mut self) -> ReloadOutcome {
         let (old, now) = (self.store.load(), now());
-        let compile = |config: &config::Config| Snapshot::compile(config, Some(&old), &self.metrics, now);
+        let compile = |config: &config::Config| old.renewed(config, &self.metrics, now);
         match config::parse_with(&self.name(), old.text(), compile) {
             Ok((loaded, next)) => {
                 let loaded = loaded.warned(next.warnings());

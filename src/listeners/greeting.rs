@@ -75,6 +75,10 @@ async fn secure<P>(
     let terms = (desk.terms)(listener)?;
     let patience = wire.limits().header_timeout;
     match handshake::accept(socket, ahead, &terms.context, &desk.turns, patience).await {
+        Ok(secured) if terms.needs_alpn && secured.ssl().selected_alpn_protocol().is_none() => {
+            (desk.rejected)(HANDSHAKE);
+            log::debug!("{:?}: handshake: no ALPN, and `alpn` has no http/1.1", socket.peer_addr());
+        }
         Ok(secured) => {
             let told = terms.names_clients.then(|| client::told(secured.ssl())).flatten();
             let wire = told.map_or(wire.clone(), |told| wire.of_client(&told));

@@ -3,6 +3,7 @@
 //! It has a time for all of it, from the first byte that is awaited to the last. Always: between the computations of two
 //! handshakes on a shard everybody else on it has a turn, so that a crowd of newcomers does not stop those who are here.
 
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +88,7 @@ async fn shake(
         match shaken {
             Ok(()) => return Ok(secured),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                // what is to be sent in a handshake fits the socket's own buffer
-                socket.readable().await.map_err(|_| Failed::Handshake)?;
+                poll_fn(|cx| secured.poll_wanted(cx)).await.map_err(|_| Failed::Handshake)?;
             }
             Err(error) => {
                 log::debug!("{:?}: handshake: {error}", socket.peer_addr());

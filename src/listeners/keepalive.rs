@@ -42,8 +42,9 @@ const LINGER_BYTES: usize = 16 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
 
-/// How long an HTTP/2 connection without requests may take to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// How long an HTTP/2 connection without requests may take to say goodbye: what was on its way when it was told is still
+/// answered.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Requests on an HTTP/2 connection after it was told goodbye: those under way when it was told are a hundred at most, and one
 /// that begins ever more does not mean to leave.

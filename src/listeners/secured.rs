@@ -2,10 +2,12 @@
 //!
 //! [`Secured`] reads and writes without waiting: `WouldBlock` means that the socket cannot go on just now. A record is
 //! read with one call of the kernel where it can be, and small parts of an answer leave as one record. Always: bytes that
-//! were taken are either in the kernel or held back here as they are, since the library must be offered the same again.
+//! were taken are either in the kernel or held back here as they are, since the library must be offered the same again;
+//! and a client that sends records without data, new keys over and over, is cut.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use openssl::error::ErrorStack;
 use openssl::ssl::{Error, ErrorCode, Ssl, SslContext, SslRef, SslStream};
@@ -22,9 +24,15 @@ const HEADER: usize = 5;
 /// What is read from the socket where the library asks for a header: mostly the whole record of a request.
 const PIECE: usize = 2048;
 
+/// So many records more without data than with it, and the client is cut. A handshake has some twenty, new keys come once
+/// in millions of records; each costs as much as a small request, and the library answers it within one read.
+const IDLE_RECORDS: u32 = 256;
+
 /// A socket that speaks TLS.
 pub(super) struct Secured {
     stream: SslStream<Below>,
+    /// It is the socket's taking that is waited for, also where the library reads: it answers what it reads.
+    wants_to_write: bool,
     /// Taken, and not yet in the kernel.
     sending: Vec<u8>,
     /// The handshake is done, and nothing went wrong since.
@@ -36,6 +44,8 @@ struct Below {
     socket: Arc<TcpStream>,
     /// Read already.
     ahead: Vec<u8>,
+    /// Records more without data than with it.
+    idle: u32,
 }
 
 impl Secured {
@@ -43,8 +53,8 @@ impl Secured {
     pub(super) fn new(socket: Arc<TcpStream>, ahead: Vec<u8>, terms: &SslContext) -> Result<Self, ErrorStack> {
         let mut ssl = Ssl::new(terms)?;
         ssl.set_accept_state();
-        let stream = SslStream::new(ssl, Below { socket, ahead })?;
-        Ok(Self { stream, sending: Vec::new(), is_sound: false })
+        let stream = SslStream::new(ssl, Below { socket, ahead, idle: 0 })?;
+        Ok(Self { stream, wants_to_write: false, sending: Vec::new(), is_sound: false })
     }
 
     pub(super) fn tcp(&self) -> &Arc<TcpStream> {
@@ -56,11 +66,16 @@ impl Secured {
         self.stream.ssl()
     }
 
-    /// Goes on with the handshake: done, or an error; `WouldBlock` asks for more of the client.
+    /// Goes on with the handshake: done, or an error.
     pub(super) fn shake_hands(&mut self) -> io::Result<()> {
-        self.stream.do_handshake().map_err(into_io)?;
+        self.stream.do_handshake().map_err(|error| self.failed(error))?;
         self.is_sound = true;
         Ok(())
+    }
+
+    /// Waits for what the last `WouldBlock` was about.
+    pub(super) fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.wants_to_write { self.tcp().poll_write_ready(cx) } else { self.tcp().poll_read_ready(cx) }
     }
 
     pub(super) fn holds_bytes(&self) -> bool {
@@ -71,10 +86,20 @@ impl Secured {
         !self.sending.is_empty()
     }
 
+    /// The client sent too many records without data.
+    pub(super) fn has_enough(&self) -> bool {
+        self.stream.get_ref().idle > IDLE_RECORDS
+    }
+
     /// Reads into `buf`; 0 is the end.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self.stream.ssl_read(buf) {
-            Ok(count) => Ok(count),
+            Ok(count) => {
+                // one for the record itself
+                let idle = &mut self.stream.get_mut().idle;
+                *idle = idle.saturating_sub(2);
+                Ok(count)
+            }
             Err(error) if is_end(&error) => Ok(0),
             Err(error) => Err(self.failed(error)),
         }
@@ -111,6 +136,7 @@ impl Secured {
     }
 
     fn failed(&mut self, error: Error) -> io::Error {
+        self.wants_to_write = error.code() == ErrorCode::WANT_WRITE;
         let error = into_io(error);
         self.is_sound = self.is_sound && error.kind() == ErrorKind::WouldBlock;
         error
@@ -151,6 +177,14 @@ fn into_io(error: Error) -> io::Error {
     }
 }
 
+impl Below {
+    /// A header of a record is asked for.
+    fn count(&mut self) -> io::Result<()> {
+        self.idle += 1;
+        if self.idle > IDLE_RECORDS { Err(io::Error::other("too many records without data")) } else { Ok(()) }
+    }
+}
+
 impl Read for Below {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.ahead.is_empty() && buf.len() > HEADER {
@@ -167,6 +201,9 @@ impl Read for Below {
                 drained(&self.socket);
             }
             self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default());
+        }
+        if !self.ahead.is_empty() && buf.len() == HEADER {
+            self.count()?;
         }
         let count = self.ahead.len().min(buf.len());
         buf.iter_mut().zip(self.ahead.drain(..count)).for_each(|(to, from)| *to = from);

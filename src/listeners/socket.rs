@@ -38,6 +38,11 @@ impl Socket {
         matches!(self, Self::Tls(secured) if secured.holds_back())
     }
 
+    /// Whether the client sent too much that is none of HTTP.
+    pub(super) fn has_enough(&self) -> bool {
+        matches!(self, Self::Tls(secured) if secured.has_enough())
+    }
+
     /// Reads into `buf`, at most `space` bytes: how many.
     pub(super) fn poll_read(
         &mut self,
@@ -53,9 +58,7 @@ impl Socket {
                         buf.advance(count);
                         return Poll::Ready(Ok(count));
                     }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        ready!(secured.tcp().poll_read_ready(cx))?
-                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(secured.poll_wanted(cx))?,
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             },
@@ -72,9 +75,12 @@ impl Socket {
                 }
                 Self::Tls(secured) => secured.write(slices),
             };
-            match written {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.tcp().poll_write_ready(cx))?,
-                done => return Poll::Ready(done),
+            match (written, &self) {
+                (Err(error), Self::Tls(secured)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(secured.poll_wanted(cx))?;
+                }
+                (Err(error), Self::Plain(_)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                (done, _) => return Poll::Ready(done),
             }
         }
     }

@@ -4,7 +4,9 @@
 use super::past::Past;
 use super::{Snapshot, Upstream, under};
 use crate::config::{Complaint, Config};
+use crate::pool::Pool;
 use crate::tls::{Before, Tls};
+use crate::trust::Trust;
 
 impl Past<'_> {
     /// What clients that come by TLS are shown.
@@ -12,7 +14,7 @@ impl Past<'_> {
         match self {
             Self::Current(snapshot) => Ok(snapshot.tls.clone()),
             // listeners are fixed while the process lives, whatever a file says
-            Self::Here(before) => {
+            Self::Here(before) | Self::Renewed(before) => {
                 let listeners = &before.config.process.listeners;
                 Tls::compile(listeners, &config.certificates, Before::Served(&before.tls))
             }
@@ -22,6 +24,17 @@ impl Past<'_> {
                 Tls::compile(&config.process.listeners, &config.certificates, before)
             }
         }
+    }
+}
+
+impl Past<'_> {
+    /// May origins of `pool` be shown what it shows? A certificate that has expired may go on to be shown, to whomever it
+    /// is; any other may not. Where nothing is in force nobody knows.
+    pub(super) fn takes(self, pool: &Pool) -> Result<(), Complaint> {
+        let (Self::Here(before), Some(trust)) = (self, pool.settings().tls.as_ref()) else { return Ok(()) };
+        let Some(expired) = trust.warning() else { return Ok(()) };
+        let is_shown = before.trusts().any(|(_, shown)| shown.shows_what(trust));
+        if is_shown { Ok(()) } else { Err(under(pool.name(), expired)) }
     }
 }
 
@@ -39,10 +52,13 @@ pub(super) fn both<A, B>(
 impl Snapshot {
     /// What is to be said of it though it serves, by path.
     pub fn warnings(&self) -> impl Iterator<Item = Complaint> {
-        let trusts =
-            self.pools.iter().filter_map(|upstream| Some((&upstream.pool, upstream.pool.settings().tls.as_ref()?)));
-        let trusts = trusts.filter_map(|(pool, trust)| Some(under(pool.name(), trust.warning()?)));
+        let trusts = self.trusts().filter_map(|(pool, trust)| Some(under(pool.name(), trust.warning()?)));
         self.tls.warnings().into_iter().chain(trusts)
+    }
+
+    /// How pools speak TLS that do.
+    fn trusts(&self) -> impl Iterator<Item = (&Pool, &Trust)> {
+        self.pools.iter().filter_map(|upstream| Some((&upstream.pool, &**upstream.pool.settings().tls.as_ref()?)))
     }
 
     /// What it has otherwise than `old` for what files hold that the configuration names: paths of the sections.

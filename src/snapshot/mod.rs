@@ -95,6 +95,14 @@ impl Snapshot {
         Self::assemble(config, Past::Current(self), metrics, now)
     }
 
+    /// It with what clients are shown read again: a file of an origin that is wrong by now is in no renewal's way.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by path.
+    pub fn renewed(&self, config: &Config, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
+        Self::assemble(config, Past::Renewed(self), metrics, now)
+    }
+
     fn assemble(config: &Config, past: Past<'_>, metrics: &Metrics, now: Instant) -> Result<Self, Vec<Complaint>> {
         let previous = past.snapshot();
         let parts = Parts::compile(config, past, metrics, now);
@@ -308,6 +316,7 @@ impl Parts {
                 (None, None, Some(running)) if past.stays() => Pool::compile_on(name, written, running, now),
                 (None, None, running) => Pool::compile(name, written, running, now),
             };
+            complaints.extend(compiled.as_ref().ok().and_then(|pool| past.takes(pool).err()));
             match compiled {
                 Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {
                     Ok(upstream) => {

@@ -14,6 +14,8 @@ pub(super) enum Past<'a> {
     Nothing,
     /// The snapshot in force, which a reload may replace.
     Here(&'a Snapshot),
+    /// The same: what clients are shown is read again, and nothing else.
+    Renewed(&'a Snapshot),
     /// The same, which is only brought up to date.
     Current(&'a Snapshot),
     /// What another process told of the one in force there.
@@ -21,14 +23,14 @@ pub(super) enum Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// Is what was read from files taken over?
+    /// Is what was read from files for pools taken over?
     pub(super) fn stays(self) -> bool {
-        matches!(self, Self::Current(_))
+        matches!(self, Self::Current(_) | Self::Renewed(_))
     }
 
     pub(super) fn snapshot(self) -> Option<&'a Snapshot> {
         match self {
-            Self::Here(snapshot) | Self::Current(snapshot) => Some(snapshot),
+            Self::Here(snapshot) | Self::Renewed(snapshot) | Self::Current(snapshot) => Some(snapshot),
             Self::Nothing | Self::Told(_) => None,
         }
     }
@@ -36,14 +38,14 @@ impl<'a> Past<'a> {
     pub(super) fn told(self, pool: &str) -> Option<&'a UpstreamCarried> {
         match self {
             Self::Told(carried) => carried.pool(pool),
-            Self::Nothing | Self::Here(_) | Self::Current(_) => None,
+            Self::Nothing | Self::Here(_) | Self::Renewed(_) | Self::Current(_) => None,
         }
     }
 
     /// What limits count with.
     pub(super) fn buckets(self, now: Instant) -> Buckets {
         match self {
-            Self::Here(previous) | Self::Current(previous) => previous.buckets.after(),
+            Self::Here(previous) | Self::Renewed(previous) | Self::Current(previous) => previous.buckets.after(),
             Self::Told(Carried { limits: Some(limits), .. }) => Buckets::told(limits, now),
             Self::Told(_) | Self::Nothing => Buckets::new(now),
         }
@@ -52,7 +54,9 @@ impl<'a> Past<'a> {
     pub(super) fn gone_without(self, config: &Config, now: Instant) -> Vec<Parked> {
         match self {
             Self::Nothing => Vec::new(),
-            Self::Here(previous) | Self::Current(previous) => previous.gone_without(config, now),
+            Self::Here(previous) | Self::Renewed(previous) | Self::Current(previous) => {
+                previous.gone_without(config, now)
+            }
             Self::Told(carried) => carried.gone(now),
         }
     }

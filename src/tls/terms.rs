@@ -33,6 +33,8 @@ pub struct Terms {
     pub context: SslContext,
     /// Origins are told whose certificate a client has shown.
     pub names_clients: bool,
+    /// Nothing but HTTP/2 is spoken, which is agreed on by ALPN or not at all (RFC 9113, section 3.2).
+    pub needs_alpn: bool,
 }
 
 /// What the files hold that a listener names.
@@ -75,11 +77,12 @@ pub(super) fn compile(
         seal_with(&mut context, keys);
     }
     let ours = written.alpn.clone();
+    let needs_alpn = !ours.contains(&Protocol::Http1);
     // RFC 7301, section 3.2: who offers nothing of ours is told so
     context.set_alpn_select_callback(move |_, offered| agree(&ours, offered).ok_or(AlpnError::ALERT_FATAL));
     let shown = Arc::clone(shown);
     context.set_servername_callback(move |ssl, _| show(&shown, ssl));
-    Ok(Terms { context: context.build(), names_clients: written.client_headers })
+    Ok(Terms { context: context.build(), names_clients: written.client_headers, needs_alpn })
 }
 
 impl Read {

@@ -56,10 +56,9 @@ impl Trust {
         if let Some(trust) = former.trust.filter(same) {
             return Ok(Some(Arc::clone(trust)));
         }
-        let served = former.trust.and_then(|trust| trust.own.as_ref());
         let ca = tls.ca.as_ref().map(|file| authorities(file).map_err(|invalid| invalid.at("tls.ca"))).transpose();
         let own = tls.cert.as_ref().zip(tls.key.as_ref());
-        let own = own.map(|(cert, key)| Own::read(cert, key, former.trust.is_some(), served)).transpose();
+        let own = own.map(|(cert, key)| Own::read(cert, key)).transpose();
         match (ca, own) {
             (Ok(ca), Ok(own)) => Ok(Some(Arc::new(Self::new(tls, h2, ca, own)))),
             (ca, own) => Err(ca.err().into_iter().chain(own.err()).collect()),
@@ -102,6 +101,12 @@ impl Trust {
     /// Is HTTP/2 spoken?
     pub fn h2(&self) -> bool {
         self.h2
+    }
+
+    /// Is the certificate we show the one that `other` shows?
+    pub fn shows_what(&self, other: &Self) -> bool {
+        let digest = |trust: &Self| trust.own.as_ref().map(|own| *own.digest());
+        digest(self) == digest(other)
     }
 
     /// What is to be said of it though it serves: the certificate we show has expired.

@@ -30,9 +30,8 @@ pub(super) fn authorities(file: &Path) -> Result<CaType, Invalid> {
 }
 
 impl Own {
-    /// Reads a certificate and its key. One that has expired is taken only if it is `served` already, or may be: at start
-    /// nobody knows (`running`).
-    pub(super) fn read(cert: &Path, key: &Path, running: bool, served: Option<&Self>) -> Result<Self, Complaint> {
+    /// Reads a certificate and its key.
+    pub(super) fn read(cert: &Path, key: &Path) -> Result<Self, Complaint> {
         let chain = certificates(cert).map_err(|invalid| invalid.at("tls.cert"))?;
         let own = private_key(key).map_err(|invalid| invalid.at("tls.key"))?;
         let Some(leaf) = chain.first() else { return Err(none_in(cert).at("tls.cert")) };
@@ -45,13 +44,7 @@ impl Own {
         let mut all = Sha256::new();
         chain.iter().for_each(|one| all.update(one.to_der().unwrap_or_default()));
         all.update(own.private_key_to_der().unwrap_or_default());
-        let read = Self { shown: Arc::new(CertKey::new(chain, own)), digest: all.finalize().into(), expired };
-        match read.expired() {
-            Some(expired) if running && served.is_none_or(|served| served.digest != read.digest) => {
-                Err(expired.at("tls.cert"))
-            }
-            _ => Ok(read),
-        }
+        Ok(Self { shown: Arc::new(CertKey::new(chain, own)), digest: all.finalize().into(), expired })
     }
 
     pub(super) fn shown(&self) -> Arc<CertKey> {
@@ -59,7 +52,7 @@ impl Own {
     }
 
     /// Of everything that is shown, and its key.
-    pub(super) fn digest(&self) -> &[u8] {
+    pub(super) fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 

@@ -1,13 +1,16 @@
 //! How does the process leave? What runs is finished, what is new is told to go elsewhere, and nothing is lost.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Body, Client, Framing, Gateway, Origin, Raw, Step, answer, on};
+use crate::rig::issued::certificate;
+use crate::rig::{self, Ask, Body, Client, Framing, Gateway, Origin, Raw, Step, answer, on, tunnel};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+const CERTIFICATES: &str = "certificates: [ { cert: $dir/a.pem, key: $dir/a.key } ]\n";
 
 fn one(drain: &str) -> (Origin, Gateway) {
     one_with(drain, "")
@@ -16,6 +19,14 @@ fn one(drain: &str) -> (Origin, Gateway) {
 fn one_with(drain: &str, listener: &str) -> (Origin, Gateway) {
     let a = rig::origin("a");
     let gateway = rig::gateway(POOL).process("drain", drain).listener(listener).origins([&a]).start();
+    (a, gateway)
+}
+
+/// One with a second listener, which speaks TLS.
+fn secured(drain: &str) -> (Origin, Gateway) {
+    let a = rig::origin("a");
+    let start = rig::gateway(&format!("{CERTIFICATES}{POOL}")).process("drain", drain).further_listener("tls: {}");
+    let gateway = start.origins([&a]).start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
     (a, gateway)
 }
 
@@ -110,7 +121,7 @@ fn u4_idle_connections_are_told_and_running_requests_cut_only_at_the_time_out() 
 fn u4_what_the_time_out_cuts_is_logged() {
     let (a, mut gateway) = one_with("{ lame_duck: 0s, timeout: 1s }", "h2c: true");
     let half = answer(200).body(Body::Size(1000)).framing(Framing::Declared(2000));
-    let mut tunnel = websocket(&a, &gateway, b"\x82\x0512");
+    let mut tunnel = websocket(&a, gateway.address(), b"\x82\x0512");
     a.script([
         on("/held").hold("never").answer(200),
         on("/half").then(half.into()).hold("never"),
@@ -270,14 +281,21 @@ fn u5_a_balancer_that_asks_readyz_sees_no_error_when_one_of_two_leaves() {
 
 #[test]
 fn p8_a_drain_under_load_tells_every_connection_and_cuts_none() {
-    let (_a, mut gateway) = one("{ lame_duck: 500ms, timeout: 10s }");
-    let load = rig::load(gateway.address()).clients(10).rate(200.0).never_reconnecting().start();
-    load.further(100);
+    let (_a, mut gateway) = secured("{ lame_duck: 500ms, timeout: 10s }");
+    let doors = [b"\x08http/1.1".as_slice(), b"\x02h2"].map(|offered| tunnel(gateway.listeners[1], offered));
+    let load = |to| rig::load(to).clients(10).rate(100.0).never_reconnecting();
+    let loads = [load(gateway.address()), load(doors[0].address), load(doors[1].address).http2()];
+    let loads = loads.map(rig::Load::start);
+    loads.iter().for_each(|load| load.further(100));
     gateway.signal(Signal::SIGTERM);
     // Whoever was told to close has left; a connection that was cut shows in its client's next request.
-    load.await_end();
-    load.stop().assert_all_good();
+    loads.iter().for_each(rig::Running::await_end);
+    loads.into_iter().for_each(|load| load.stop().assert_all_good());
     assert_eq!(gateway.exit(), 0);
+    for door in doors {
+        assert!(door.handshakes().0 > 0);
+        door.assert_none_cut();
+    }
 }
 
 #[test]
@@ -301,10 +319,10 @@ fn b26_removing_an_origin_lets_its_answers_finish() {
 }
 
 /// A WebSocket whose origin sends these bytes and then what it gets.
-fn websocket(a: &Origin, gateway: &Gateway, sent: &[u8]) -> Raw {
+fn websocket(a: &Origin, to: SocketAddr, sent: &[u8]) -> Raw {
     let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     a.script([on("/ws").then(Step::Send([switch, sent].concat())).then(Step::Echo)]);
-    let mut tunnel = rig::raw(gateway.address());
+    let mut tunnel = rig::raw(to);
     tunnel.send("GET /ws HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert_eq!(tunnel.answer().status, 101);
     assert_eq!(tunnel.bytes(sent.len()), sent);
@@ -313,27 +331,32 @@ fn websocket(a: &Origin, gateway: &Gateway, sent: &[u8]) -> Raw {
 
 #[test]
 fn u4_a_websocket_is_told_that_the_gateway_goes_away_at_the_end_of_the_drain() {
-    let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 1s }");
-    let mut tunnel = websocket(&a, &gateway, b"\x81\x02hi");
+    let (a, mut gateway) = secured("{ lame_duck: 0s, timeout: 1s }");
+    let door = tunnel(gateway.listeners[1], b"\x08http/1.1");
+    let mut tunnels = [gateway.address(), door.address].map(|to| websocket(&a, to, b"\x81\x02hi"));
     let start = Instant::now();
     gateway.signal(Signal::SIGTERM);
     rig::eventually("the listener is closed", || rig::takes_nobody(gateway.address()).then_some(()));
-    tunnel.send(b"\x82\x03abc");
-    assert_eq!(tunnel.bytes(5), b"\x82\x03abc", "it goes on until then");
-    assert_eq!(tunnel.bytes(4), b"\x88\x02\x03\xe9");
-    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
-    // the client's Close is read, so that no reset overtakes ours
-    tunnel.send(b"\x88\x82mask\x6e\x88");
-    assert_eq!(tunnel.rest(), b"");
-    drop(tunnel);
+    for tunnel in &mut tunnels {
+        tunnel.send(b"\x82\x03abc");
+        assert_eq!(tunnel.bytes(5), b"\x82\x03abc", "it goes on until then");
+    }
+    for mut tunnel in tunnels {
+        assert_eq!(tunnel.bytes(4), b"\x88\x02\x03\xe9");
+        assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+        // the client's Close is read, so that no reset overtakes ours
+        tunnel.send(b"\x88\x82mask\x6e\x88");
+        assert_eq!(tunnel.rest(), b"");
+    }
     assert_eq!(gateway.exit(), 0);
+    door.assert_none_cut();
     assert_eq!(gateway.logged("/ws")["status"], 101);
 }
 
 #[test]
 fn u4_a_frame_is_not_broken_by_the_farewell() {
     let (a, mut gateway) = one("{ lame_duck: 0s, timeout: 1s }");
-    let mut tunnel = websocket(&a, &gateway, b"\x82\x0512");
+    let mut tunnel = websocket(&a, gateway.address(), b"\x82\x0512");
     gateway.signal(Signal::SIGTERM);
     assert_eq!(tunnel.rest(), b"", "in the middle of a frame there is no place for ours");
     assert_eq!(gateway.exit(), 0);

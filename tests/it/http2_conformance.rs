@@ -1,14 +1,17 @@
-//! RFC 9113, section by section, as h2spec asks for it: what a client sends on raw frames, and what it is told. A connection
-//! that goes on has to serve the next request, and an origin that reads to the letter gets no request that was refused.
+//! RFC 9113, section by section, as h2spec asks for it: what a client sends on raw frames, and what it is told, by prior
+//! knowledge and within TLS. A connection that goes on has to serve the next request, and an origin that reads to the letter
+//! gets no request that was refused.
 //!
 //! Where the library gives another code than the section names, the section's stands behind it; docs/http.md argues why.
 
 use std::mem::discriminant;
+use std::net::SocketAddr;
 
 use crate::http2_frames::{
     CONTINUATION, DATA, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, next_frame,
 };
-use crate::rig;
+use crate::rig::issued::certificate;
+use crate::rig::{self, tunnel};
 
 pub(crate) const NO_ERROR: u32 = 0;
 pub(crate) const PROTOCOL_ERROR: u32 = 1;
@@ -125,8 +128,8 @@ pub(crate) fn before(name: &str, value: &str) -> Vec<u8> {
 }
 
 /// What was told of these bytes, on a connection that began with SETTINGS; `expected` says what is waited for.
-fn tell(gateway: &rig::Gateway, sent: &[u8], expected: Told) -> Told {
-    let mut raw = rig::raw(gateway.address());
+fn tell(door: SocketAddr, sent: &[u8], expected: Told) -> Told {
+    let mut raw = rig::raw(door);
     raw.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat());
     // more than the kernel takes when nobody reads on is cut by the other end
     let _ = raw.try_send(sent);
@@ -158,10 +161,15 @@ fn tell(gateway: &rig::Gateway, sent: &[u8], expected: Told) -> Told {
 pub(crate) fn check(rows: &[(&str, Vec<u8>, Told)]) {
     let origin = rig::strict();
     let text = "client_limits: { header_bytes: 16KiB }\n\
+                certificates: [ { cert: $dir/a.pem, key: $dir/a.key } ]\n\
                 pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n";
-    let gateway = rig::gateway(text).listener("h2c: true").named("a", origin.address).start();
-    for (name, sent, expected) in rows {
-        match (tell(&gateway, sent, *expected), expected) {
+    let start = rig::gateway(text).listener("h2c: true").further_listener("tls: {}").named("a", origin.address);
+    let gateway = start.start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
+    let within_tls = tunnel(gateway.listeners[1], b"\x02h2");
+    let doors = [("", gateway.address()), ("TLS: ", within_tls.address)];
+    for (door, to, (name, sent, expected)) in rows.iter().flat_map(|row| doors.map(|(door, to)| (door, to, row))) {
+        let name = format!("{door}{name}");
+        match (tell(to, sent, *expected), expected) {
             (Ends(code, _), Ends(ours, named)) | (Resets(code, _), Resets(ours, named)) => {
                 assert!([ours, named].contains(&&code), "{name}: {code}");
             }
@@ -176,7 +184,7 @@ pub(crate) fn check(rows: &[(&str, Vec<u8>, Told)]) {
     rig::eventually("each connection that ended for cause is in the log", || {
         let log = gateway.log();
         let told = log.iter().filter(|line| line["error"] == "bad_request" && line["method"] == "").count();
-        (told >= ended).then_some(())
+        (told >= doors.len() * ended).then_some(())
     });
 }
 

@@ -1,6 +1,9 @@
 //! What a client of HTTP/2 may say with frames that no library would send: Pingora's own refusals leave in our words, and
 //! frames that ask for nothing end.
 
+use std::net::SocketAddr;
+
+use crate::rig::issued::certificate;
 use crate::rig::{self, Amount, Ask, Body, Raw, Step, answer, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
@@ -57,7 +60,11 @@ fn answer_on(raw: &mut Raw, stream: u32) -> Vec<u8> {
 
 /// A connection that begins with these settings.
 pub(crate) fn prior_knowledge(gateway: &rig::Gateway, settings: &[u8]) -> Raw {
-    let mut raw = rig::raw(gateway.address());
+    begun_at(gateway.address(), settings)
+}
+
+fn begun_at(to: SocketAddr, settings: &[u8]) -> Raw {
+    let mut raw = rig::raw(to);
     raw.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, settings)].concat());
     raw
 }
@@ -105,23 +112,27 @@ fn a_stream_that_names_no_one_host_is_refused_in_our_words() {
 #[test]
 fn a_flood_of_frames_that_ask_for_nothing_ends_the_connection() {
     let a = rig::origin("a");
-    let gateway = rig::gateway(POOL).listener("h2c: true").origins([&a]).start();
+    let text = format!("certificates: [ {{ cert: $dir/a.pem, key: $dir/a.key }} ]\n{POOL}");
+    let start = rig::gateway(&text).listener("h2c: true").further_listener("tls: {}").origins([&a]);
+    let gateway = start.start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
+    let within_tls = rig::tunnel(gateway.listeners[1], b"\x02h2");
+    let doors = [gateway.address(), within_tls.address];
     let frames = [
         frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x64"),
         frame(PRIORITY, 0, 5, b"\0\0\0\x03\x01"),
         frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\x01"),
         frame(PING, 0, 0, b"how far?"),
     ];
-    for frame in &frames {
-        let mut raw = prior_knowledge(&gateway, b"");
+    for (frame, door) in frames.iter().flat_map(|frame| doors.map(|door| (frame, door))) {
+        let mut raw = begun_at(door, b"");
         let flood = frame.repeat(500);
-        let cut = (0..1000).any(|_| raw.try_send(&flood).is_err());
+        let cut = (0..10_000).any(|_| raw.try_send(&flood).is_err());
         assert!(cut, "{frame:?} was not cut");
         assert!(raw.rest().ends_with(b"\0\0\0\x0b"), "{frame:?}: GOAWAY, ENHANCE_YOUR_CALM");
     }
     rig::eventually("each is counted", || {
         let cut = gateway.metrics().sum("moorgate_connections_rejected_total", &[("reason", "h2_flood")]);
-        (cut > 3.5).then_some(())
+        (cut > 7.5).then_some(())
     });
     // what the library itself has enough of is counted with it
     for flood in
@@ -134,10 +145,12 @@ fn a_flood_of_frames_that_ask_for_nothing_ends_the_connection() {
     }
     rig::eventually("each is counted", || {
         let cut = gateway.metrics().sum("moorgate_connections_rejected_total", &[("reason", "h2_flood")]);
-        (cut > 5.5).then_some(())
+        (cut > 9.5).then_some(())
     });
     let asks: Vec<Ask> = (0..50).map(|n| Ask::get(&format!("/{n}"))).collect();
-    assert!(rig::h2c(gateway.address(), &asks).iter().all(|answer| answer.as_ref().is_ok_and(|a| a.status == 200)));
+    for door in doors {
+        assert!(rig::h2c(door, &asks).iter().all(|answer| answer.as_ref().is_ok_and(|a| a.status == 200)));
+    }
 }
 
 /// The most eager of honest clients: a window of a hundred bytes, opened anew for each piece, and a PING with it; and a

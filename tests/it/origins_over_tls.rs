@@ -159,6 +159,37 @@ fn our_own_certificate_is_shown_and_read_again_and_its_mistakes_refuse_the_file(
     fs::write(folder.join("us.pem"), &third).unwrap();
 }
 
+/// Rule C2: only what a change brings can refuse it.
+#[test]
+fn c2_a_certificate_of_ours_that_has_expired_is_shown_on_and_comes_to_no_pool() {
+    let ours = Authority::new("ours");
+    let plain = origin("a");
+    let door = secured(plain.address, &ours.issue("o.test"), Terms::default());
+    let tls = |name: &str| format!("tls: {{ verify: false, cert: $dir/{name}.pem, key: $dir/{name}-key.pem }}");
+    let pool = |name: &str, tls: &str| format!("  {name}: {{ origins: [$door], {UNPROBED}{tls} }}\n");
+    let with = |more: &str| {
+        let first = pool("p", &format!(", {}", tls("served")));
+        format!("pools:\n{first}{more}routes: [ {{ pool: p }} ]\n")
+    };
+    let mut gateway = gateway(&with(&pool("r", ""))).named("door", door.address).start_with(|folder| {
+        for name in ["served", "late"] {
+            ours.issue_for(name, (-20, -10)).write(folder, name, &format!("{name}-key"));
+        }
+    });
+    let refuses = |gateway: &mut Gateway, more: &str| {
+        gateway.swap(&with(more));
+        let [(path, found)] = &mistakes(gateway)[..] else { panic!("one mistake") };
+        assert!(found.starts_with("the certificate expired on"), "{found}");
+        path.clone()
+    };
+    let late = format!(", {}", tls("late"));
+    assert_eq!(refuses(&mut gateway, &pool("q", &late)), "pools.q.tls.cert", "a pool that is new");
+    assert_eq!(refuses(&mut gateway, &pool("r", &late)), "pools.r.tls.cert", "one that had none");
+    let served = pool("q", &format!(", {}", tls("served")));
+    assert_eq!(gateway.change(&with(&served))["result"], "applied", "some pool shows it already");
+    assert_eq!(gateway.get("/").status, 200);
+}
+
 #[test]
 fn an_origin_whose_certificate_is_wrong_is_out_before_it_serves() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));

@@ -1,9 +1,12 @@
 //! Do many reloads cost anything? No request, no connection, no stream, and no memory that is not given back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::rig::{self, Ask, Gateway, Origin, Raw, Step, on};
+use crate::rig::issued::certificate;
+use crate::rig::{self, Ask, Gateway, Origin, Raw, Step, hello, on, tunnel};
 
 /// What a process may grow by that was reloaded again and again.
 const GROWTH: u64 = 10 << 20;
@@ -33,7 +36,7 @@ fn by_turns(n: usize) -> String {
     let key = if on(2) { "{host}{path}" } else { "{path}" };
     let api = if on(3) { "  - { name: api, match: { path: { prefix: /obj/1 } }, pool: p }\n" } else { "" };
     format!(
-        "{LIMITS}pools:\n  p:\n    balance: {{ key: \"{key}\" }}\n    connections: {{ keepalive_timeout: 2s }}\n    \
+        "{LIMITS}certificates: [ {{ cert: $dir/a.pem, key: $dir/a.key }} ]\npools:\n  p:\n    balance: {{ key: \"{key}\" }}\n    connections: {{ keepalive_timeout: 2s }}\n    \
          health: {{ probe: {{ interval: 300ms, timeout: 200ms }} }}\n    \
          origins: [{{ address: \"$a\", name: a, weight: {weight} }}, {{ address: \"$b\", name: b }}, \
          {{ address: \"$c\", name: c }}{d}]\nroutes:\n{api}  - {{ name: all, pool: p }}\n"
@@ -61,6 +64,40 @@ fn open_streams(gateway: &Gateway, count: usize) -> Vec<Raw> {
     (0..count).map(open).collect()
 }
 
+/// Another certificate for the listener by TLS: what it is known by.
+fn renew(folder: &Path) -> String {
+    let certificate = certificate(&["a.test"]).issue();
+    certificate.write(folder, "a");
+    certificate.fingerprint()
+}
+
+/// Load by TLS: kept connections of HTTP/1.1 and of HTTP/2, and new ones.
+struct ByTls {
+    doors: [rig::Tunnel; 2],
+    kept: [rig::Running; 2],
+    fresh: rig::Running,
+}
+
+impl ByTls {
+    fn start(to: SocketAddr) -> Self {
+        let doors = [b"\x08http/1.1".as_slice(), b"\x02h2"].map(|offered| tunnel(to, offered));
+        let load = |door: usize| rig::load(doors[door].address).clients(4).rate(50.0);
+        let kept = [load(0).start(), load(1).http2().start()];
+        let fresh = load(0).fresh_connections().start();
+        Self { doors, kept, fresh }
+    }
+
+    fn stop_all_good(self) {
+        for load in self.kept {
+            let tally = load.stop();
+            tally.assert_all_good();
+            assert_eq!(tally.closed, 0, "connections were closed");
+        }
+        self.fresh.stop().assert_all_good();
+        self.doors.iter().for_each(rig::Tunnel::assert_none_cut);
+    }
+}
+
 #[test]
 fn p8_200_reloads_cost_no_request_no_connection_and_no_stream() {
     const RELOADS: usize = 200;
@@ -69,7 +106,8 @@ fn p8_200_reloads_cost_no_request_no_connection_and_no_stream() {
     for origin in &all {
         origin.script([steps.iter().cloned().fold(on("/stream/*"), rig::Rule::then)]);
     }
-    let mut gateway = rig::gateway(&by_turns(0)).origins(&all).start();
+    let start = rig::gateway(&by_turns(0)).further_listener("tls: {}").origins(&all);
+    let mut gateway = start.start_with(|folder| _ = renew(folder));
     let at_rest = gateway.footprint();
     let mut streams = open_streams(&gateway, 20);
     let ask = |n| match n % 3 {
@@ -77,10 +115,15 @@ fn p8_200_reloads_cost_no_request_no_connection_and_no_stream() {
         _ => Ask::get(&format!("/obj/{n}")),
     };
     let load = rig::load(gateway.address()).clients(16).rate(300.0).asking(ask).start();
+    let by_tls = ByTls::start(gateway.listeners[1]);
     let mut before = gateway.footprint();
     for n in 1..=RELOADS {
+        let renewed = (n % 20 == 0).then(|| renew(&gateway.path("")));
         let told = gateway.change(&by_turns(n));
         assert_eq!(told["result"], "applied", "{told}");
+        if let Some(renewed) = renewed {
+            assert_eq!(hello("a.test").connect(gateway.listeners[1]).unwrap().shown(), renewed);
+        }
         all.iter().for_each(|origin| origin.release(&format!("reload {n}")));
         for stream in &mut streams {
             assert_eq!(stream.bytes(8), b"3\r\nnow\r\n", "after {n} reloads");
@@ -102,6 +145,7 @@ fn p8_200_reloads_cost_no_request_no_connection_and_no_stream() {
     let tally = load.stop();
     tally.assert_all_good();
     assert_eq!(tally.closed, 0, "connections were closed");
+    by_tls.stop_all_good();
     drop(streams);
     let left = || gateway.footprint().descriptors.checked_sub(at_rest.descriptors + 1);
     rig::eventually("descriptors are given back", || left().is_none().then_some(()));

@@ -1,6 +1,8 @@
 //! Do clients that come by TLS get what others get, and what becomes of those that do not get through?
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use openssl::ssl::SslVersion;
@@ -246,6 +248,7 @@ fn http_2_is_agreed_on_within_tls() {
     assert_eq!(offers(b"\x08http/1.1\x02h2").unwrap().as_deref(), Some("h2"));
     assert_eq!(offers(b"\x08http/1.1").unwrap().as_deref(), Some("http/1.1"));
     assert!(offers(b"\x02h3").is_err());
+    assert_eq!(hello("a.test").connect(gateway.address()).unwrap().get("/silent").status, 200);
     let port = gateway.address().port();
     let curl = Command::new("curl")
         .args(["-sSk", "--max-time", "20", "--http2", "-w", " %{http_code} %{http_version}"])
@@ -262,4 +265,86 @@ fn http_2_is_agreed_on_within_tls() {
         .unwrap();
     let said = String::from_utf8_lossy(&load.stdout).into_owned();
     assert!(said.contains("400 succeeded, 0 failed"), "{said}");
+}
+
+#[test]
+fn who_offers_no_alpn_is_let_go_where_http_2_alone_is_spoken() {
+    let a = rig::origin("a");
+    let start = rig::gateway(TEXT).listener("tls: { alpn: [h2] }").origins([&a]);
+    let gateway = start.start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
+    for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
+        let silent = hello("a.test").with(move |context| context.set_max_proto_version(Some(version)).unwrap());
+        let answer = silent.connect(gateway.address()).and_then(|mut client| client.try_send(&Ask::get("/silent")));
+        assert!(answer.is_err(), "{version:?}: {answer:?}");
+    }
+    eventually("both are counted", || (rejected(&gateway, "tls_handshake") >= 2.0).then_some(()));
+    let hello = hello("a.test").with(|context| context.set_alpn_protos(b"\x02h2").unwrap());
+    assert_eq!(hello.connect(gateway.address()).unwrap().agreed().as_deref(), Some("h2"));
+    assert_eq!(a.served(), 0);
+}
+
+/// Each is answered within one read of the library's, which goes on as long as more is there.
+#[test]
+fn new_keys_over_and_over_are_no_way_to_keep_a_shard_busy() {
+    let a = rig::origin("a");
+    let gateway = secured(&a);
+    let hello = hello("a.test").with(|context| context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap());
+    let mut honest = hello.connect(gateway.address()).unwrap();
+    for n in 0..300 {
+        honest.try_new_keys().unwrap();
+        assert_eq!(honest.get(&format!("/{n}")).status, 200);
+    }
+    let mut flood = hello.connect(gateway.address()).unwrap();
+    let cut = (0..200_000).position(|_| flood.try_new_keys().is_err());
+    assert!(cut.is_some(), "nobody had enough");
+    assert_eq!(honest.get("/after").status, 200);
+    assert_eq!(a.served(), 301);
+}
+
+/// As certbot's `live` and a secret of Kubernetes have it; and a file of an origin's that is broken meanwhile is nobody's
+/// concern before a reload.
+#[test]
+fn a_link_that_is_swapped_brings_another_certificate_whatever_became_of_other_files() {
+    let a = rig::origin("a");
+    let text = TEXT.replace("p: { ", "p: { tls: { ca: $dir/ca.pem, sni: x.test }, health: { probe: off }, ");
+    let (first, second) = (certificate(&["a.test"]).issue(), certificate(&["a.test"]).issue());
+    let gateway = rig::gateway(&text).listener("tls: {}").origins([&a]).start_with(|folder| {
+        authority("the CA").write(folder, "ca");
+        for (name, one) in [("one", &first), ("two", &second)] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+            one.write(&folder.join(name), "a");
+        }
+        symlink("one", folder.join("..data")).unwrap();
+        for name in ["a.pem", "a.key"] {
+            symlink(format!("..data/{name}"), folder.join(name)).unwrap();
+        }
+    });
+    let shows = || hello("a.test").connect(gateway.address()).unwrap().shown();
+    assert_eq!(shows(), first.fingerprint());
+    std::fs::write(gateway.path("ca.pem"), "nothing").unwrap();
+    symlink("two", gateway.path("..new")).unwrap();
+    std::fs::rename(gateway.path("..new"), gateway.path("..data")).unwrap();
+    eventually("the new one is shown", || (shows() == second.fingerprint()).then_some(()));
+    let said = gateway.command(&["reload"]);
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+}
+
+#[test]
+fn a_proxy_header_comes_before_tls_also_with_the_first_of_it() {
+    let a = rig::origin("a");
+    let start = rig::gateway(&format!("trusted_proxies: [127.0.0.1]\n{TEXT}"));
+    let start = start.listener("tls: {}, proxy_protocol: required").origins([&a]);
+    let gateway = start.start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
+    for (n, together) in [false, true].into_iter().enumerate() {
+        let mut stream = TcpStream::connect(gateway.address()).unwrap();
+        stream.set_read_timeout(Some(rig::PATIENCE)).unwrap();
+        // corked, what is written waits for a segment to be full, or for 200 ms
+        socket2::SockRef::from(&stream).set_tcp_cork(together).unwrap();
+        stream.write_all(format!("PROXY TCP4 192.0.2.{} 192.0.2.1 1234 443\r\n", n + 1).as_bytes()).unwrap();
+        let mut client = hello("a.test").over(stream).unwrap();
+        assert_eq!(client.get(&format!("/{n}")).status, 200);
+        let line = gateway.logged(&format!("/{n}"));
+        assert_eq!((&line["client"], &line["scheme"]), (&format!("192.0.2.{}", n + 1).into(), &"https".into()));
+    }
+    assert!(hello("a.test").connect(gateway.address()).is_err(), "without one");
 }

@@ -1,5 +1,5 @@
 //! Do upgrades in a row lose a request? Rules U2 to U4, whatever the clients do: kept connections and short ones, uploads,
-//! downloads, events, WebSockets; and everybody who looks on.
+//! downloads, events, WebSockets, plain and by TLS, in HTTP/1.1 and HTTP/2; and everybody who looks on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,9 +9,11 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::rig::{self, Ask, Client, Gateway, Metrics, eventually};
+use crate::rig::issued::certificate;
+use crate::rig::{self, Ask, Client, Gateway, Metrics, eventually, tunnel};
 
-const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
+const POOL: &str = "certificates: [ { cert: $dir/a.pem, key: $dir/a.key } ]\n\
+                    pools: { p: { balance: { key: \"{path}\" }, origins: $origins } }\n";
 
 /// The admin address is asked again and again, over a connection that is kept and over new ones: it is ready each time, and no
 /// counter falls.
@@ -76,12 +78,22 @@ fn u2_b63_upgrades_in_a_row_lose_nothing_of_what_clients_do() {
     let origins: Vec<_> = ["a", "b", "c"].map(rig::origin).into();
     rig::takes_traffic(&origins);
     let drain = "{ lame_duck: 60s, timeout: 1s, upgrade: 3s }";
-    let mut gateway = rig::gateway(POOL).origins(&origins).process("drain", drain).start();
+    let start = rig::gateway(POOL).origins(&origins).process("drain", drain).further_listener("tls: {}");
+    let mut gateway = start.start_with(|folder| certificate(&["a.test"]).issue().write(folder, "a"));
+    let [http1, http2] = [b"\x08http/1.1".as_slice(), b"\x02h2"].map(|offered| tunnel(gateway.listeners[1], offered));
     let kept = rig::load(gateway.address()).clients(4).rate(200.0).start();
     let fresh = rig::load(gateway.address()).clients(8).rate(400.0).fresh_connections().start();
-    let lasting = rig::traffic(gateway.address());
+    let within_tls = [
+        rig::load(http1.address).clients(2).rate(100.0).start(),
+        rig::load(http1.address).clients(2).rate(50.0).fresh_connections().start(),
+        rig::load(http2.address).clients(2).rate(100.0).http2().start(),
+    ];
+    let lasting = rig::traffic([gateway.address(), http1.address]);
     let looking = Looking::at(&gateway);
     let rounds = rig::rounds(2);
+    within_tls.iter().for_each(|load| load.further(20));
+    let sessions = || http1.handshakes().0 + http2.handshakes().0;
+    let begun = sessions();
     for round in 0..rounds {
         let told = lasting.told();
         upgrade(&gateway, round % 2 == 1);
@@ -90,16 +102,18 @@ fn u2_b63_upgrades_in_a_row_lose_nothing_of_what_clients_do() {
         eventually("they are told at its end", || (lasting.told() == told + 2).then_some(()));
     }
     assert_eq!(gateway.exit(), 0, "the first one has left");
-    kept.further(20);
-    fresh.further(20);
+    [&kept, &fresh].into_iter().chain(&within_tls).for_each(|load| load.further(20));
     looking.end();
     assert!(lasting.shortest() > Duration::from_secs(3), "{:?}", lasting.shortest());
     let (kept, fresh, lasting) = (kept.stop(), fresh.stop(), lasting.stop());
-    kept.assert_all_good();
-    fresh.assert_all_good();
-    let sent = kept.sent() + fresh.sent() + lasting;
+    let within_tls = within_tls.map(rig::Running::stop);
+    [&kept, &fresh].into_iter().chain(&within_tls).for_each(rig::Tally::assert_all_good);
+    [&http1, &http2].into_iter().for_each(rig::Tunnel::assert_none_cut);
+    assert_eq!(sessions(), begun, "who comes again goes on with the session that it has");
+    let by_tls: u64 = within_tls.iter().map(rig::Tally::sent).sum();
+    let sent = kept.sent() + fresh.sent() + by_tls + lasting;
     eprintln!(
-        "{rounds} upgrades, {sent} requests, {lasting} of them lasting; the slowest short one took {:?}",
+        "{rounds} upgrades, {sent} requests, {by_tls} of them by TLS, {lasting} lasting; the slowest short one took {:?}",
         kept.slowest.max(fresh.slowest)
     );
     // every generation's are in the last one's books

@@ -159,6 +159,14 @@ impl Connection {
         }
     }
 
+    /// What was kept back is all there is; who sent too much that is none of HTTP is not heard out.
+    fn fails_to_read(&mut self) {
+        let _ = self.wire.note_received(&std::mem::take(&mut self.kept));
+        if self.socket.has_enough() {
+            self.wire.reset_on_close();
+        }
+    }
+
     /// No more comes: what was kept back is handed over as it is.
     fn give_up_kept(&mut self) {
         self.ahead = std::mem::take(&mut self.kept);
@@ -290,7 +298,7 @@ impl AsyncRead for Connection {
             match this.poll_next(cx, buf, room) {
                 Poll::Ready(Ok(n)) => break n,
                 Poll::Ready(Err(error)) => {
-                    let _ = this.wire.note_received(&std::mem::take(&mut this.kept));
+                    this.fails_to_read();
                     return Poll::Ready(Err(error));
                 }
                 Poll::Pending => {

@@ -183,7 +183,7 @@ async fn all_of(client: SendRequest<Bytes>, asks: &[Ask]) -> Vec<Result<Answer, 
     answers
 }
 
-fn head(ask: &Ask) -> Request<()> {
+pub(super) fn head(ask: &Ask) -> Request<()> {
     let host = ask.header_value("host").unwrap_or("test");
     let uri = format!("http://{host}{}", ask.target);
     let mut head = Request::builder().version(Version::HTTP_2).method(ask.method.as_str()).uri(uri);
@@ -202,7 +202,7 @@ async fn one(client: SendRequest<Bytes>, ask: Ask) -> Result<Answer, h2::Error> 
     whole(answer.await?).await
 }
 
-async fn whole(answer: http::Response<h2::RecvStream>) -> Result<Answer, h2::Error> {
+pub(super) async fn whole(answer: http::Response<h2::RecvStream>) -> Result<Answer, h2::Error> {
     let (head, mut body) = answer.into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let lines = |of: &http::HeaderMap| of.iter().map(|(name, value)| (name.to_string(), text(value))).collect();

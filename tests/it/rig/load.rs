@@ -1,14 +1,16 @@
 //! Steady requests in the background, every one accounted for.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::client::{Ask, Client};
+use super::client::{Answer, Ask, Client};
 use super::eventually;
+use super::streams::Streams;
 
 type Maker = Arc<dyn Fn(u64) -> Ask + Send + Sync>;
 
@@ -22,6 +24,13 @@ pub(crate) struct Load {
     ends: bool,
     random: bool,
     apart: bool,
+    streams: bool,
+}
+
+/// Whoever sends them.
+enum Caller {
+    Http1(Box<Client>),
+    Http2(Streams),
 }
 
 /// Load that runs; it ends when it is stopped or dropped.
@@ -52,7 +61,7 @@ pub(crate) struct Tally {
 /// 8 kept connections, 400 requests a second in all, `GET /obj/N`.
 pub(crate) fn load(to: SocketAddr) -> Load {
     let make = Arc::new(|n| Ask::get(&format!("/obj/{}", n % 1000)));
-    Load { to, clients: 8, rate: 400.0, make, fresh: false, ends: false, random: false, apart: false }
+    Load { to, clients: 8, rate: 400.0, make, fresh: false, ends: false, random: false, apart: false, streams: false }
 }
 
 impl Load {
@@ -91,6 +100,12 @@ impl Load {
         self
     }
 
+    /// By HTTP/2, each client's on one connection.
+    pub(crate) fn http2(mut self) -> Self {
+        self.streams = true;
+        self
+    }
+
     /// Gaps of any length up to twice the mean, not all alike.
     pub(crate) fn random_gaps(mut self) -> Self {
         self.random = true;
@@ -113,8 +128,9 @@ impl Load {
         let mut due = Instant::now() + gap.mul_f64(f64::from(n) / f64::from(self.clients));
         let mut tally = Tally::default();
         let new = || match self.apart {
-            true => Client::new(self.to).from([127, 0, 1, (n % 250) as u8 + 1].into()),
-            false => Client::new(self.to),
+            _ if self.streams => Caller::Http2(Streams::new(self.to, self.ends)),
+            true => Caller::Http1(Client::new(self.to).from([127, 0, 1, (n % 250) as u8 + 1].into()).into()),
+            false => Caller::Http1(Client::new(self.to).into()),
         };
         let mut client = new();
         while !state.stop.load(Relaxed) {
@@ -125,13 +141,23 @@ impl Load {
             if self.fresh {
                 client = new();
             }
-            tally.count(&mut client, &(self.make)(state.next.fetch_add(1, Relaxed)));
+            let goes_on = tally.count(&mut client, &(self.make)(state.next.fetch_add(1, Relaxed)));
             state.done.fetch_add(1, Relaxed);
-            if self.ends && !client.is_connected() {
+            if self.ends && !goes_on {
                 break;
             }
         }
         tally
+    }
+}
+
+impl Caller {
+    /// What came of it, and whether there is a connection for the next one.
+    fn send(&mut self, ask: &Ask) -> (io::Result<Answer>, bool) {
+        match self {
+            Self::Http1(client) => (client.send(ask), client.is_connected()),
+            Self::Http2(streams) => (streams.send(ask), true),
+        }
     }
 }
 
@@ -165,9 +191,12 @@ impl Drop for Running {
 }
 
 impl Tally {
-    fn count(&mut self, client: &mut Client, ask: &Ask) {
+    /// Whether the client goes on.
+    fn count(&mut self, client: &mut Caller, ask: &Ask) -> bool {
         let start = Instant::now();
-        match client.send(ask) {
+        let (answer, goes_on) = client.send(ask);
+        match answer {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return false,
             Ok(answer) => {
                 self.closed += u64::from(answer.closes());
                 *self.by_status.entry(answer.status).or_default() += 1;
@@ -176,6 +205,7 @@ impl Tally {
             Err(error) => self.failed.push(format!("{} {}: {error}", ask.method, ask.target)),
         }
         self.slowest = self.slowest.max(start.elapsed());
+        goes_on
     }
 
     fn add(&mut self, other: Self) {

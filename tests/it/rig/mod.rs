@@ -40,9 +40,11 @@ mod rules;
 mod script;
 mod secured;
 mod stream;
+mod streams;
 mod strict;
 mod tls;
 mod traffic;
+mod tunnel;
 mod way;
 
 use std::time::{Duration, Instant};
@@ -60,7 +62,7 @@ pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use grpc::call;
 pub(crate) use h2c::{h2c, h2c_behind, h2c_download, h2c_given_up, h2c_shut, h2c_slow_upload, h2c_stalled, h2c_upload};
 pub(crate) use haproxy::{Haproxy, haproxy};
-pub(crate) use load::load;
+pub(crate) use load::{Load, Running, Tally, load};
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
 pub(crate) use mute::mute;
@@ -77,6 +79,7 @@ pub(crate) use stream::{Framed, download, upload};
 pub(crate) use strict::{Strict, Words, strict};
 pub(crate) use tls::{Hello, hello};
 pub(crate) use traffic::{takes_traffic, traffic};
+pub(crate) use tunnel::{Tunnel, tunnel};
 pub(crate) use way::{Way, activated, may_be_first};
 
 /// How long anything may take that has to happen at all.

@@ -1,5 +1,6 @@
 //! A client that comes by TLS, over one connection, and tells what it was shown.
 
+use std::ffi::c_int;
 use std::io::{self, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
@@ -77,6 +78,11 @@ impl Hello {
     }
 }
 
+#[expect(unsafe_code, reason = "what the library has no name for in Rust")]
+unsafe extern "C" {
+    fn SSL_key_update(ssl: *mut openssl_sys::SSL, kind: c_int) -> c_int;
+}
+
 impl Secured {
     pub(crate) fn stream(&mut self) -> &mut SslStream<TcpStream> {
         self.stream.get_mut()
@@ -97,6 +103,16 @@ impl Secured {
     /// Says that nothing follows: what the library wants to hear before it lets a session go on.
     pub(crate) fn leave(&mut self) {
         let _ = self.stream.get_mut().shutdown();
+    }
+
+    /// Changes its keys, and asks for new ones of the other side.
+    #[expect(unsafe_code, reason = "what the library has no name for in Rust")]
+    pub(crate) fn try_new_keys(&mut self) -> io::Result<()> {
+        let stream = self.stream.get_mut();
+        // SAFETY: a reference to a connection is where it is; 1 asks for new keys.
+        let taken = unsafe { SSL_key_update(std::ptr::from_ref(stream.ssl()).cast_mut().cast(), 1) };
+        assert_eq!(taken, 1);
+        stream.do_handshake().map_err(io::Error::other)
     }
 
     pub(crate) fn try_send(&mut self, ask: &Ask) -> io::Result<Answer> {

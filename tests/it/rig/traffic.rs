@@ -59,11 +59,11 @@ pub(crate) fn takes_traffic(origins: &[Origin]) {
     }
 }
 
-/// Two clients of each kind, one exchange after the other.
-pub(crate) fn traffic(to: SocketAddr) -> Traffic {
+/// At each of two doors a client of each kind, one exchange after the other.
+pub(crate) fn traffic(doors: [SocketAddr; 2]) -> Traffic {
     let state = Arc::new(State { shortest: AtomicU64::new(u64::MAX), ..State::default() });
     let kinds: [fn(SocketAddr, &State); 4] = [upload, slow_download, events, websocket];
-    let client = |run: fn(SocketAddr, &State)| {
+    let client = |(to, run): (SocketAddr, fn(SocketAddr, &State))| {
         let state = state.clone();
         std::thread::spawn(move || {
             while !state.stop.load(Relaxed) {
@@ -72,7 +72,7 @@ pub(crate) fn traffic(to: SocketAddr) -> Traffic {
             }
         })
     };
-    let clients = kinds.into_iter().chain(kinds).map(client).collect();
+    let clients = doors.into_iter().flat_map(|to| kinds.map(|kind| (to, kind))).map(client).collect();
     Traffic { state, clients }
 }
 
