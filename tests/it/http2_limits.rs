@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::http2_conformance::{ALL, BASE, begun, headers};
-use crate::http2_frames::{
-    CONTINUATION, DATA, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, next_frame, prior_knowledge,
-};
+use crate::http2_frames::{CONTINUATION, DATA, GOAWAY, HEADERS, WINDOW_UPDATE, frame, next_frame, prior_knowledge};
 use crate::rig::{self, Answer, Ask, Body, Gateway, Origin, Peak, Raw, Step, answer, eventually, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n";
@@ -199,39 +197,4 @@ fn a_client_that_reads_nothing_costs_little() {
     eventually("it is let go", || (gateway.metrics().sum("moorgate_connections", &[]) == 0.0).then_some(()));
     let grown = peak.stop().saturating_sub(before) >> 20;
     assert!(grown < 72, "{grown} MiB for one connection");
-}
-
-/// Requests that are begun and taken back, as fast as they are looked at.
-#[test]
-fn requests_that_are_taken_back_end_the_connection() {
-    let (a, gateway) = gate("keepalive_requests: 1000000");
-    a.script([on("/held").then(Step::Hang)]);
-    let mut raw = prior_knowledge(&gateway, b"");
-    let mut rounds = 0;
-    eventually("it is cut", || {
-        rounds += 1;
-        let streams = (0..100).map(|n| 200 * rounds + 2 * n + 1);
-        let begun: Vec<u8> = streams.clone().flat_map(|stream| get(stream, "/held")).collect();
-        let sent = raw.try_send([begun, frame(6, 0, 0, b"are you?")].concat());
-        let heard = sent.is_ok() && acknowledged(&mut raw);
-        let reset: Vec<u8> = streams.flat_map(|stream| frame(RST_STREAM, 0, stream, b"\0\0\0\x08")).collect();
-        (!heard || raw.try_send(reset).is_err()).then_some(())
-    });
-    let rejected = || gateway.metrics().sum("moorgate_connections_rejected_total", &[("reason", "h2_flood")]);
-    eventually("it is counted", || (rejected() > 0.5).then_some(()));
-    assert!((2000 / 100..20_000 / 100).contains(&rounds), "{rounds} rounds of 100");
-}
-
-/// Whether a PING is answered before the connection ends.
-fn acknowledged(raw: &mut Raw) -> bool {
-    while let Some(head) = raw.try_bytes(9) {
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        if raw.try_bytes(length).is_none() {
-            return false;
-        }
-        if (head[3], head[4]) == (6, 1) {
-            return true;
-        }
-    }
-    false
 }
