@@ -17,13 +17,15 @@ use crate::pool::{self, Parked};
 use crate::tls;
 use crate::traffic::buckets;
 
-pub use crate::traffic::buckets::Seated;
-
 /// Keys of samples that are told at most, of all pools together.
 const KEYS: usize = 32_768;
 
 /// Keys of rate limits that are told at most, of all limits together.
 const LIMITED: usize = 65_536;
+
+/// Who has requests under way, for routes that bound how many.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Seated(buckets::Seated);
 
 /// All that is known of what is in force, and does not stand in its text.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -170,12 +172,12 @@ impl Snapshot {
 
     /// The requests under way that are limited in their number.
     pub fn seats(&self) -> Seated {
-        self.buckets.tell_seats()
+        Seated(self.buckets.tell_seats())
     }
 
     /// Those of another process, in place of what was heard before.
     pub fn hear_seats(&self, told: &Seated) {
-        self.buckets.hear_seats(told);
+        self.buckets.hear_seats(&told.0);
     }
 
     /// What another process learned since it told of it first. To be called before anybody is judged by it.
