@@ -10,7 +10,7 @@ use crate::rig::{Ask, Authority, Body, Gateway, Step, answer, call, eventually, 
 /// The server by `plain.test` without TLS and by `tls.test` with it, and a pool nobody serves by `dead.test`.
 fn before(server: &grpc::Server, authority: &Authority) -> Gateway {
     let text = "certificates: [ { cert: $dir/front.pem, key: $dir/front-key.pem } ]\npools:\n  plain: { origins: [$plain], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 8s }, health: { probe: off } }\n  \
-                tls: { origins: [$secure], protocol: h2, tls: { sni: o.test, ca: $dir/ca.pem }, balance: { algorithm: p2c } }\n  \
+                tls: { origins: [$secure], protocol: h2, tls: { sni: o.test, ca: $dir/ca.pem }, balance: { algorithm: p2c }, timeouts: { connect: 8s } }\n  \
                 dead: { origins: [\"127.0.0.1:1\"], protocol: h2c, health: { probe: off } }\n\
                 routes:\n  - { match: { hosts: [plain.test] }, pool: plain }\n  - { match: { hosts: [tls.test] }, pool: tls }\n  \
                 - { match: { hosts: [dead.test] }, pool: dead }\n  \
