@@ -58,8 +58,14 @@ impl Streams {
             if let Some(bytes) = &ask.body {
                 body.send_data(bytes.clone().into(), true).map_err(io::Error::other)?;
             }
-            let answer = answer.await.map_err(io::Error::other)?;
-            return whole(answer).await.map_err(io::Error::other);
+            match answer.await {
+                Ok(answer) => return whole(answer).await.map_err(io::Error::other),
+                // GOAWAY names an earlier stream as the last, as when this one crossed it: nobody has seen it
+                // (RFC 9113, section 6.8), and any client sends it again
+                Err(error)
+                    if error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR) => {}
+                Err(error) => return Err(io::Error::other(error)),
+            }
         }
     }
 }
