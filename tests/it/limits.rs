@@ -351,6 +351,20 @@ fn an_answer_goes_no_faster_than_it_may_and_nobody_takes_that_for_silence() {
 }
 
 #[test]
+fn what_may_go_of_a_slow_answer_does_not_wait_for_what_may_not() {
+    let origin = rig::origin("a");
+    origin.script([on("*").then(rig::Step::Answer(rig::answer(200).body(rig::Body::Size(16 << 10))))]);
+    let gateway = rig::gateway(&route("{ bandwidth: 2KiB/s }")).origins([&origin]).start();
+    let mut raw = rig::raw(gateway.address());
+    raw.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    let began = std::time::Instant::now();
+    assert_eq!(raw.answer_to("HEAD").unwrap().status, 200);
+    raw.bytes(8192);
+    // the second 4 KiB may go two seconds after the first, and the third two seconds after that
+    assert!(began.elapsed() < std::time::Duration::from_millis(3500), "{:?}", began.elapsed());
+}
+
+#[test]
 fn the_whole_time_of_a_request_counts_what_its_answer_had_to_wait_for_its_pace() {
     let origin = rig::origin("a");
     let drip = rig::Body::Drip { piece: "x".repeat(64 << 10), every_ms: 100, times: 100 };

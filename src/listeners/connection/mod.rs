@@ -322,7 +322,7 @@ impl AsyncRead for Connection {
             this.wire.set_fault(Fault::BadRequest);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        if n > 0 && idles {
+        if n > 0 && idles && !this.wire.is_h2() {
             this.wire.next_came();
         }
         if this.wire.wants_body() {

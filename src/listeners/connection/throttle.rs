@@ -64,6 +64,10 @@ impl Connection {
         let Some(throttle) = self.followed.pace_mut(per_second, answer) else { return self.poll_all(cx, parts) };
         let most = if throttle.pace.is_some() { slice(per_second) } else { usize::MAX };
         if throttle.poll_due(cx).is_pending() {
+            // what was gathered of the slice before does not wait with this one
+            if let Poll::Ready(Err(error)) = self.poll_empty(cx) {
+                return Poll::Ready(Err(error));
+            }
             let is_cut = self.wire.is_cut();
             return if is_cut { Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())) } else { Poll::Pending };
         }
