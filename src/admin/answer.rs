@@ -90,6 +90,9 @@ pub(super) async fn answer(gateway: &Gateway, question: &Question<'_>) -> Answer
         return Answer::text(403, "a web page may not do this");
     }
     let reads = matches!(question.method, "GET" | "HEAD");
+    if reads && matches!(question.path, "/" | "/status" | "/config") && question.is_rebound() {
+        return Answer::text(403, "by this name of the host a web page may ask: use the address, or localhost");
+    }
     match question.path {
         "/" if reads => Answer::status_page(),
         "/livez" | "/readyz" | "/metrics" | "/status" | "/config" if reads => page(gateway, question),
@@ -197,6 +200,12 @@ impl Question<'_> {
         self.door.is_local() && !self.is_foreign()
     }
 
+    /// Does a browser of this machine ask for somebody else's page, whose name was led here (DNS rebinding)? An address that
+    /// others reach has names we do not know.
+    fn is_rebound(&self) -> bool {
+        matches!(self.door, Door::Network { local, .. } if local.ip().to_canonical().is_loopback()) && self.is_foreign()
+    }
+
     /// Does it name a host that is not this one? A browser sends the name it looked up, whatever that led to.
     fn is_foreign(&self) -> bool {
         match (self.door, self.host) {
@@ -292,6 +301,24 @@ mod tests {
             assert_eq!(status(&local("GET", path)), expected, "{path}");
             assert_eq!(status(&local("HEAD", path)), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn a_web_page_whose_name_was_led_here_sees_nothing() {
+        for (host, local, expected) in [
+            ("evil.test:9180", "127.0.0.1:9180", 403),
+            ("evil.test", "[::1]:9180", 403),
+            ("localhost:8080", "127.0.0.1:9180", 200),
+            ("127.0.0.1:9180", "127.0.0.1:9180", 200),
+            ("moorgate.internal:9180", "10.0.0.7:9180", 200),
+        ] {
+            let door = Door::Network { peer: "127.0.0.1:999".parse().unwrap(), local: local.parse().unwrap() };
+            let ask = |path| status(&Question { door, host: Some(host), ..from("127.0.0.1:999", "GET", path) });
+            assert_eq!(["/", "/status", "/config"].map(ask), [expected; 3], "{host}");
+            assert_eq!(ask("/livez"), 200, "{host}");
+        }
+        let unnamed = Question { host: None, ..local("GET", "/status") };
+        assert_eq!(status(&unnamed), 200);
     }
 
     #[test]
