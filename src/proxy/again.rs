@@ -27,7 +27,7 @@ use super::{Gateway, reject};
 use crate::health::Endpoint;
 use crate::observe::OriginMeters;
 use crate::pool::{Outcome, Pick, Pool, Protocol};
-use crate::resilience::failure::{Answer, Stage, classify};
+use crate::resilience::failure::{Answer, Stage, classify, is_refused};
 use crate::resilience::{self, Class, Decision, Failure, Place, UNPROCESSED};
 
 /// A class of ours as the error Pingora carries; never tried again.
@@ -65,7 +65,11 @@ impl Gateway {
             dial.ended(Err(error.etype()));
         }
         let class = unless_cut(in_time(classify(&error, Stage::Connecting), ctx, now), ctx);
-        end(ctx, outcome(session.req_header(), ctx, class), class.as_str(), now);
+        let dial = ctx.running.as_ref().and_then(|running| running.dial.as_ref());
+        // One connection that failed is one piece of evidence, however many waited for it.
+        let is_told = dial.is_some_and(|dial| dial.shares_failure());
+        let outcome = if is_told { Outcome::Abandoned } else { outcome(session.req_header(), ctx, class) };
+        end(ctx, outcome, class.as_str(), now);
         self.decide(session, ctx, class, error, now)
     }
 
@@ -101,7 +105,9 @@ impl Gateway {
         // The connection may know better why nothing more came from its client.
         let fault = ctx.wire.as_ref().and_then(|wire| wire.fault()).filter(|_| class == Class::ClientGone);
         let class = in_time(fault.map_or(class, Fault::class), ctx, now);
-        if matches!(class, Class::Stale | Class::Unprocessed) || is_hushed(running, class, now) {
+        let leaves = class == Class::Stale || class == Class::Unprocessed && !is_refused(&error);
+        let read = ctx.target().map_or(Duration::MAX, |(route, _)| route.timeouts(ctx.pool).read);
+        if leaves || is_hushed(running, class, read, now) {
             self.leave(ctx);
         }
         end(ctx, outcome(session.req_header(), ctx, class), class.as_str(), now);
@@ -117,7 +123,7 @@ impl Gateway {
         if !ctx.target().is_some_and(|(route, _)| route.retry.looks_at_statuses(method)) {
             return Ok(());
         }
-        if !next(session, ctx, Failure::Status(status), now) {
+        if !next(session, ctx, (Failure::Status(status), false), now) {
             return Ok(());
         }
         if let Some(running) = &mut ctx.running {
@@ -136,7 +142,7 @@ impl Gateway {
         mut error: Box<Error>,
         now: Instant,
     ) -> Box<Error> {
-        let again = next(session, ctx, Failure::Class(class), now);
+        let again = next(session, ctx, (Failure::Class(class), is_refused(&error)), now);
         ctx.error = (!again).then_some(class);
         error.set_retry(again);
         error
@@ -175,8 +181,8 @@ fn owes_more(session: &mut Session) -> bool {
     read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
-/// Is there another try? If so, it is in `ctx.next` where it goes.
-fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> bool {
+/// Is there another try? If so, it is in `ctx.next` where it goes. `refused`: its origin refused this request alone.
+fn next(session: &Session, ctx: &mut Ctx, (failure, refused): (Failure, bool), now: Instant) -> bool {
     let Some((route, upstream)) = ctx.target() else { return false };
     let first = ctx.attempts.first().map_or(now, |attempt| attempt.began);
     let ask = resilience::Ask {
@@ -189,6 +195,7 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
         untried_left: has_untried(ctx, now),
         stale_used: ctx.stale_used,
         unprocessed: ctx.unprocessed,
+        refused,
     };
     let meters = &upstream.tail.meters;
     match route.retry.decide(&ask, upstream.pool.budget(), now) {
@@ -202,7 +209,8 @@ fn next(session: &Session, ctx: &mut Ctx, failure: Failure, now: Instant) -> boo
             let Some(next) = next else { return false };
             meters.retried(reason.as_str());
             let unprocessed = failure == Failure::Class(Class::Unprocessed);
-            ctx.unprocessed += u32::from(unprocessed);
+            // Of one origin: what the last one did says nothing about the next.
+            ctx.unprocessed = if place == Place::Same { ctx.unprocessed + u32::from(unprocessed) } else { 0 };
             ctx.stale_used |= place == Place::Same && !unprocessed;
             ctx.tries += u32::from(!free);
             ctx.next = Some(next);

@@ -52,7 +52,7 @@ pub struct Ctx {
     /// Tries that count: rule T2.
     pub(super) tries: u32,
     pub(super) stale_used: bool,
-    /// How often it was not processed, as its origin said.
+    /// How often it was not processed by the origin it is at, as that said.
     pub(super) unprocessed: u32,
     /// Where the next try goes, chosen before the last answer was given up.
     pub(super) next: Option<Pick>,

@@ -4,6 +4,7 @@
 //! A turn is over when the connection may be used: its handshakes are a part of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::protocols::l4::stream::Stream;
 use pingora_core::upstreams::peer::{HttpPeer, Peer as _, Tracing};
 use pingora_core::{Error, ErrorType, OrErr, Result};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::flight::{End, Flights, Making, Part};
 use crate::pool::{Connecting, Origin, Turn};
@@ -39,7 +40,7 @@ pub(super) struct Dial {
 #[derive(Debug)]
 struct Flown {
     flights: Arc<Flights>,
-    key: u64,
+    key: AtomicU64,
     most: usize,
 }
 
@@ -47,6 +48,7 @@ struct Flown {
 struct State {
     until: Option<Instant>,
     waits: u8,
+    shares_failure: bool,
     making: Option<Making>,
     turn: Option<Turn>,
 }
@@ -61,7 +63,8 @@ pub(super) fn dial(
 ) -> Option<Arc<Dial>> {
     let most = peer.options.max_h2_streams;
     let flights = flights.filter(|_| most > 1 && peer.options.alpn.get_min_http_version() == 2);
-    let shared = flights.map(|flights| Flown { flights: Arc::clone(flights), key: peer.reuse_hash(), most });
+    let shared =
+        flights.map(|flights| Flown { flights: Arc::clone(flights), key: AtomicU64::new(peer.reuse_hash()), most });
     if connecting.is_none() && shared.is_none() {
         return None;
     }
@@ -121,7 +124,8 @@ impl Dial {
         if self.state.lock().waits >= WAITS {
             return Ok(());
         }
-        let waiting = match flights.join(*key, *most) {
+        let key = key.load(Relaxed);
+        let waiting = match flights.join(key, *most) {
             Part::Make(making) => {
                 self.state.lock().making = Some(making);
                 return Ok(());
@@ -129,9 +133,29 @@ impl Dial {
             Part::Wait(waiting) => waiting,
         };
         self.state.lock().waits += 1;
-        match waiting.end().await {
-            Some(End::Failed(why)) => Error::e_explain(why, "another request made the connection for this one too"),
-            Some(End::Made) | None => Err(look_again()),
+        // Half of what is left, so that there is time for one of its own.
+        match timeout(self.left() / 2, waiting.end()).await {
+            Ok(Some(End::Failed(why))) => {
+                self.state.lock().shares_failure = true;
+                Error::e_explain(why, "another request made the connection for this one too")
+            }
+            Ok(Some(End::Made) | None) => Err(look_again()),
+            Err(_) => {
+                flights.pass_over(key, &waiting);
+                Err(look_again())
+            }
+        }
+    }
+
+    /// Did the connection fail that another request made for this one too? It is that one's evidence.
+    pub(super) fn shares_failure(&self) -> bool {
+        self.state.lock().shares_failure
+    }
+
+    /// A connection of another kind is looked for.
+    pub(super) fn looks_for(&self, peer: &HttpPeer) {
+        if let Some(shared) = &self.shared {
+            shared.key.store(peer.reuse_hash(), Relaxed);
         }
     }
 
@@ -170,5 +194,50 @@ impl Tracing for Counted {
 
     fn boxed_clone(&self) -> Box<dyn Tracing> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pingora_core::protocols::ALPN;
+
+    use super::*;
+
+    fn shared(group: u64, flights: &Arc<Flights>, limit: Duration) -> (HttpPeer, Arc<Dial>) {
+        let mut peer = HttpPeer::new("127.0.0.1:1", false, String::new());
+        (peer.group_key, peer.options.max_h2_streams, peer.options.alpn) = (group, 100, ALPN::H2);
+        let dial = dial(&mut peer, None, Some(flights), limit).unwrap();
+        (peer, dial)
+    }
+
+    fn makes(dial: &Dial) -> bool {
+        dial.state.lock().making.is_some()
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_one_that_is_late_looks_again_and_makes_another() {
+        let (flights, limit) = (Arc::default(), Duration::from_millis(200));
+        let [(_, late), (_, next), (_, last)] = [(); 3].map(|()| shared(1, &flights, limit));
+        late.make_or_wait().await.unwrap();
+        assert!(makes(&late));
+        assert!(looks_again(&next.make_or_wait().await.unwrap_err()));
+        next.make_or_wait().await.unwrap();
+        assert!(makes(&next));
+        late.ended(Err(&ErrorType::ConnectRefused));
+        let (told, ()) = tokio::join!(last.make_or_wait(), async { next.ended(Err(&ErrorType::ConnectRefused)) });
+        assert_eq!(told.unwrap_err().etype(), &ErrorType::ConnectRefused);
+        assert_eq!([late, next, last].map(|dial| dial.shares_failure()), [false, false, true]);
+    }
+
+    #[tokio::test]
+    async fn one_that_leaves_a_connection_makes_or_waits_for_one_of_its_new_kind() {
+        let (flights, limit) = (Arc::default(), Duration::from_secs(10));
+        let (_, first) = shared(1, &flights, limit);
+        let (mut peer, second) = shared(1, &flights, limit);
+        first.make_or_wait().await.unwrap();
+        peer.group_key = 2;
+        second.looks_for(&peer);
+        second.make_or_wait().await.unwrap();
+        assert!(makes(&first) && makes(&second));
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn begin(session: &Session, head: &mut ResponseHeader, ctx: &mut Ctx)
         // where nothing follows the header, not even the frame of a coding would
         let share = ctx.wire.as_ref().filter(|_| !ctx.is_bare).and_then(share);
         // one that cannot begin leaves the answer as it is
-        let encoder = share.zip(Encoder::new(algorithm, length).ok());
+        let encoder = share.and_then(|share| Some((share, Encoder::new(algorithm, length).ok()?)));
         ctx.encoding = encoder.map(|(share, encoder)| Box::new(Encoding { encoder, _share: share }));
         if ctx.encoding.is_none() {
             verdict = Verdict::Varies;

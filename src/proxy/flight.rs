@@ -2,7 +2,8 @@
 //!
 //! Streams share a connection as soon as it is there. A burst that finds none would make one for every request; so one makes
 //! it for as many as it will carry, and they look for it again when it is there. Always: who waits waits for a connection
-//! that is being made, and has its failure in common with it, unless that was one of time, of which each has its own.
+//! that is being made, and has its failure in common with it, unless that was one of time, of which each has its own. One
+//! that is late is passed over, so that what became of a single packet does not become of all who wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,6 +66,21 @@ impl Flights {
         flights.push(Flight { waiting: 0, end: seen });
         Part::Make(Making { flights: Arc::clone(self), key, end })
     }
+
+    /// That one is late: nobody else is to wait for it.
+    pub(super) fn pass_over(&self, key: u64, late: &Waiting) {
+        self.remove(key, &late.0);
+    }
+
+    fn remove(&self, key: u64, end: &watch::Receiver<Option<End>>) {
+        let mut all = self.0.lock();
+        if let Some(flights) = all.get_mut(&key) {
+            flights.retain(|flight| !flight.end.same_channel(end));
+            if flights.is_empty() {
+                all.remove(&key);
+            }
+        }
+    }
 }
 
 impl Making {
@@ -76,20 +92,14 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        let (mut all, own) = (self.flights.0.lock(), self.end.subscribe());
-        if let Some(flights) = all.get_mut(&self.key) {
-            flights.retain(|flight| !flight.end.same_channel(&own));
-            if flights.is_empty() {
-                all.remove(&self.key);
-            }
-        }
+        self.flights.remove(self.key, &self.end.subscribe());
     }
 }
 
 impl Waiting {
     /// What became of it; `None`: who made it is gone.
-    pub(super) async fn end(mut self) -> Option<End> {
-        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    pub(super) async fn end(&self) -> Option<End> {
+        self.0.clone().wait_for(Option::is_some).await.ok()?.clone()
     }
 }
 
@@ -135,6 +145,22 @@ mod tests {
         drop(first);
         assert_eq!(waiting.end().await, None);
         make(flights.join(1, 100)).ends(End::Made);
+        assert!(flights.0.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_that_is_late_gets_nobody_else_and_those_who_wait_hear_of_it_still() {
+        let flights = Arc::new(Flights::default());
+        let first = make(flights.join(1, 100));
+        let (one, two) = (wait(flights.join(1, 100)), wait(flights.join(1, 100)));
+        flights.pass_over(1, &one);
+        let second = make(flights.join(1, 100));
+        flights.pass_over(1, &two);
+        let three = wait(flights.join(1, 100));
+        first.ends(End::Made);
+        assert_eq!(two.end().await, Some(End::Made));
+        second.ends(End::Made);
+        assert_eq!(three.end().await, Some(End::Made));
         assert!(flights.0.lock().is_empty());
     }
 }

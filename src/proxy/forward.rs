@@ -104,7 +104,8 @@ impl Gateway {
         }
         let (timeouts, limits, took) = (*route.timeouts(ctx.pool), settings.connections, took(settings, held.digest));
         let group = ctx.running.as_ref().map(|running| self.group(running.lease.origin(), settings));
-        let entered = if shared { Shared::enter(&self.pulses, held, timeouts.read, now) } else { None };
+        let entered =
+            if shared { Shared::enter(&self.pulses, held, silence(ctx.streams, &timeouts), now) } else { None };
         if shared && entered.is_none() {
             return Err(self.elsewhere(ctx, held.peer));
         }

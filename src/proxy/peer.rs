@@ -68,7 +68,7 @@ impl Gateway {
 /// header on, so that a body would have to be sent within it: a request with one gets a connection that is not shared,
 /// unless it may stream for long.
 pub(super) fn speak_h2(options: &mut PeerOptions, ctx: &Ctx, timeouts: &Timeouts) {
-    over_h2(options);
+    over_h2(options, timeouts.send);
     if shares(ctx) {
         options.read_timeout = Some(silence(ctx.streams, timeouts));
     }
@@ -82,13 +82,13 @@ pub(super) fn shares(ctx: &Ctx) -> bool {
     !ctx.has_body() || ctx.streams
 }
 
-/// HTTP/2 on connections that are shared.
-pub(super) fn over_h2(options: &mut PeerOptions) {
+/// HTTP/2 on connections that are shared, where a write may take as long as `send`.
+pub(super) fn over_h2(options: &mut PeerOptions, send: Duration) {
     options.h2_stream_window_size = Some(WINDOWS.0);
     options.h2_connection_window_size = Some(WINDOWS.1);
     options.set_http_version(2, 2);
     options.max_h2_streams = STREAMS;
-    options.tcp_keepalive = Some(shared::keep_alive());
+    options.tcp_keepalive = Some(shared::keep_alive(send));
 }
 
 /// Pingora goes on in HTTP/1.1 on a connection whose origin did not agree to HTTP/2. We do not: nothing was sent yet, and

@@ -126,6 +126,12 @@ fn by_h2(error: &h2::Error, reused: bool, answer: Answer) -> Class {
     }
 }
 
+/// Was it this one stream that the origin refused? Its connection goes on: it has too much to do, and does not leave.
+pub fn is_refused(error: &Error) -> bool {
+    let h2 = error.root_cause().downcast_ref::<h2::Error>();
+    h2.is_some_and(|h2| h2.is_remote() && h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM))
+}
+
 /// Did the origin say that it never looked at this stream (RFC 9113, sections 6.8 and 8.7)? Only streams behind the last
 /// one that a GOAWAY names are told of it: the others go on, and fail by the wire if they do.
 fn is_unprocessed(error: &h2::Error) -> bool {

@@ -5,7 +5,7 @@
 //! said `non_idempotent`) and the policy lists the condition; nothing is repeated once a final header went to the
 //! client. Three things are free, drawing nothing and counting nothing: walking on after an origin refused, the first
 //! repeat on a fresh connection after a stale one, and as many as [`UNPROCESSED`] after an origin said that it did not
-//! process the request. Pure: the clock is an argument.
+//! process the request; but one if all it did was to refuse it. Pure: the clock is an argument.
 
 pub mod budget;
 mod class;
@@ -26,6 +26,10 @@ pub use class::Class;
 /// How often a request goes on freely because an origin did not process it: on a new connection, and on one of its own,
 /// where nobody else can use up what the origin takes. One that refuses that as well has too much to do.
 pub const UNPROCESSED: u32 = 2;
+
+/// The same where the origin refused the request alone and kept the connection, as who sheds load does: once may be by
+/// chance, and what it does not take twice is not pressed on it for nothing.
+const REFUSED: u32 = 1;
 
 /// The retry policy of a route.
 #[derive(Debug, Clone)]
@@ -65,8 +69,10 @@ pub struct Ask<'a> {
     pub untried_left: bool,
     /// The free repeat after a stale connection was used.
     pub stale_used: bool,
-    /// How often an origin did not process this request and said so, before this try.
+    /// How often the origin of this try did not process this request and said so, before this try.
     pub unprocessed: u32,
+    /// If it did so again: it refused this request alone, and goes on with those beside it.
+    pub refused: bool,
 }
 
 /// What follows a failed try.
@@ -179,7 +185,8 @@ impl Retry {
             return Err(Suppressed::Body);
         }
         let unprocessed = ask.failure == Failure::Class(Class::Unprocessed);
-        let elsewhere = unprocessed && ask.unprocessed >= UNPROCESSED && ask.untried_left;
+        let goes_on = unprocessed && ask.unprocessed < if ask.refused { REFUSED } else { UNPROCESSED };
+        let elsewhere = unprocessed && !goes_on && ask.untried_left;
         // A stale connection says nothing about its origin; everything else goes on to the next.
         let place = if reason == Reason::Stale && !elsewhere { Place::Same } else { Place::Next };
         if place == Place::Next && !ask.untried_left {
@@ -187,7 +194,7 @@ impl Retry {
         }
         let refused = ask.failure == Failure::Class(Class::ConnectRefused);
         let stale = reason == Reason::Stale && !unprocessed && !ask.stale_used;
-        if refused || stale || (unprocessed && ask.unprocessed < UNPROCESSED) {
+        if refused || stale || goes_on {
             return Ok((place, true));
         }
         if ask.tries >= self.tries {
@@ -295,6 +302,7 @@ mod tests {
             untried_left: true,
             stale_used: false,
             unprocessed: 0,
+            refused: false,
         }
     }
 
@@ -432,6 +440,22 @@ mod tests {
     }
 
     #[test]
+    fn what_an_origin_refuses_for_its_load_is_sent_again_freely_once() {
+        let now = Instant::now();
+        let mut ask = asked(&Method::POST, Failure::Class(Class::Unprocessed));
+        (ask.refused, ask.untried_left) = (true, false);
+        let again = |free, place| Decision::Again { place, reason: Reason::Stale, free };
+        assert_eq!(Retry::default().decide(&ask, &empty(now), now), again(true, Place::Same));
+        ask.unprocessed = 1;
+        assert_eq!(Retry::default().decide(&ask, &empty(now), now), Decision::Stop(Some(Suppressed::Budget)));
+        assert_eq!(Retry::default().decide(&ask, &generous(now), now), again(false, Place::Same));
+        ask.untried_left = true;
+        assert_eq!(Retry::default().decide(&ask, &generous(now), now), again(false, Place::Next));
+        ask.tries = 2;
+        assert_eq!(Retry::default().decide(&ask, &generous(now), now), Decision::Stop(Some(Suppressed::Tries)));
+    }
+
+    #[test]
     fn a_refusal_walks_on_with_an_empty_budget_and_all_tries_used() {
         let now = Instant::now();
         let mut ask = asked(&Method::PUT, Failure::Class(Class::ConnectRefused));
@@ -521,6 +545,7 @@ mod properties {
         #[test]
         fn counted_tries_never_exceed_the_policy_and_origins_bound_the_rest(
             retry in retry(), method in method(), failures in prop::collection::vec(failure(), 40), origins in 1usize..6,
+            refused: bool,
         ) {
             let now = Instant::now();
             let budget = Budget::new(&RetryBudget { ratio: Percent(0.0), floor: Rate(1000.0) }, now);
@@ -528,7 +553,7 @@ mod properties {
             for failure in failures {
                 let ask = Ask {
                     method: &method, failure, tries: counted, since_first: Duration::ZERO, replayable: true,
-                    response_started: false, untried_left: seen < origins, stale_used, unprocessed,
+                    response_started: false, untried_left: seen < origins, stale_used, unprocessed, refused,
                 };
                 let Decision::Again { place, reason, free } = retry.decide(&ask, &budget, now) else { break };
                 made += 1;
@@ -536,11 +561,11 @@ mod properties {
                 seen += usize::from(place == Place::Next);
                 let was_processed = failure != Failure::Class(Class::Unprocessed);
                 stale_used |= reason == Reason::Stale && was_processed;
-                unprocessed += u32::from(!was_processed);
+                unprocessed = if place == Place::Same { unprocessed + u32::from(!was_processed) } else { 0 };
                 prop_assert!(seen <= origins);
             }
             prop_assert!(counted <= retry.tries);
-            prop_assert!(made <= counted as usize + origins + 1 + UNPROCESSED as usize);
+            prop_assert!(made <= counted as usize + origins + 1 + origins * UNPROCESSED as usize);
         }
 
         #[test]
@@ -556,7 +581,7 @@ mod properties {
                 Retry::compile(Some(&route::Retry { tries: 3, within, safe, other, methods: Default::default() }));
             let ask = Ask {
                 method: &Method::POST, failure, tries: 1, since_first: Duration::ZERO, replayable,
-                response_started: false, untried_left: true, stale_used: false, unprocessed: 0,
+                response_started: false, untried_left: true, stale_used: false, unprocessed: 0, refused: false,
             };
             if let Decision::Again { reason, .. } = retry.decide(&ask, &budget, now) {
                 let has_not_run = failure == Failure::Class(Class::Unprocessed);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{
     Ask, Authority, Body, Client, Close, Door, Gateway, PATIENCE, Secured, Step, Terms, answer, eventually, gateway,
-    h2c, h2c_download, on, origin, ports, secured,
+    h2c, h2c_download, mute, on, origin, ports, secured,
 };
 
 /// A gateway of one thread before a door with TLS.
@@ -58,6 +58,49 @@ fn a_burst_has_the_failure_of_its_connection_in_common() {
         assert_eq!(burst(&gateway, 30), [status; 30], "{door:?}");
         assert!(began.elapsed() < Duration::from_millis(2500), "{door:?}: one after the other: {:?}", began.elapsed());
     }
+}
+
+#[test]
+fn a_connection_that_fails_is_one_failure_of_its_origin_however_many_wait_for_it() {
+    let authority = Authority::new("ours");
+    let listener: TcpListener = ports::listener().unwrap();
+    let text = "pools: { p: { origins: [ { address: $closes, name: it } ], tls: { sni: o.test, ca: $dir/ca.pem }, protocol: h2, \
+                timeouts: { connect: 9s, read: 10s }, health: { probe: off } } }\nroutes: [ { pool: p, retry: off } ]\n";
+    let gateway = gateway(text)
+        .named("closes", listener.local_addr().unwrap())
+        .process("threads", "1")
+        .listener("h2c: true")
+        .start_with(|folder| fs::write(folder.join("ca.pem"), authority.pem()).unwrap());
+    std::thread::scope(|scope| {
+        let burst = scope.spawn(|| burst(&gateway, 30));
+        let held = listener.accept().unwrap().0;
+        eventually("all wait", || (gateway.origin("p", "it")["in_flight"] == 30).then_some(()));
+        drop(held);
+        assert_eq!(burst.join().unwrap(), [502; 30]);
+    });
+    assert_eq!(gateway.origin("p", "it")["requests"], 1);
+    let failed = gateway.metrics().sum("moorgate_attempts_total", &[]);
+    assert!((failed - 30.0).abs() < 0.5, "each is counted: {failed}");
+}
+
+#[test]
+fn those_who_wait_for_a_connection_that_is_late_make_another() {
+    let authority = Authority::new("ours");
+    let a = origin("a");
+    let door = secured(a.address, &authority.issue("o.test"), Terms { h2: true, clients_of: None });
+    let relay = mute(door.address);
+    relay.meet_with_silence();
+    let text = "pools: { p: { origins: [ $relay ], tls: { sni: o.test, ca: $dir/ca.pem }, protocol: h2, \
+                timeouts: { connect: 2s }, health: { probe: off } } }\nroutes: [ { pool: p, retry: off } ]\n";
+    let gateway = gateway(text)
+        .named("relay", relay.address)
+        .process("threads", "1")
+        .listener("h2c: true")
+        .start_with(|folder| fs::write(folder.join("ca.pem"), authority.pem()).unwrap());
+    let mut statuses = burst(&gateway, 30);
+    statuses.sort_unstable();
+    assert_eq!((statuses.pop(), statuses), (Some(504), vec![200; 29]));
+    assert_eq!(relay.came(), 2);
 }
 
 #[test]

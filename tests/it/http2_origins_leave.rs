@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::rig::frames::{RST_STREAM, Words, frame};
 use crate::rig::{self, Ask, Step, gateway, h2c, h2c_given_up, mute, nginx_h2c, on, origin};
 
 fn call(target: &str) -> Ask {
@@ -28,31 +29,52 @@ fn an_origin_that_ends_its_connections_with_the_tenth_call_fails_none_of_eighty(
     assert!(gateway.await_log(160).iter().all(|line| line["error"].is_null()));
 }
 
-/// GOAWAY and REFUSED_STREAM for the first stream of a connection (RFC 9113, sections 6.8 and 8.7).
+/// GOAWAY for the first stream of a connection (RFC 9113, section 6.8).
 #[test]
 fn a_post_that_was_not_processed_is_sent_again() {
     let a = origin("a");
     a.script([
         on("/left").times(3).then(Step::Send(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec())).then(Step::Hang),
-        on("/refused").times(3).then(Step::Send(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07".to_vec())).then(Step::Hang),
         on("/always").then(Step::Send(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec())).then(Step::Hang),
     ]);
     let text =
         "pools: { p: { protocol: h2c, balance: { key: \"{path}\" }, origins: $origins, health: { probe: off } } }\n";
     // One that has no connections: what is said is of the first stream on each.
     let fresh = || gateway(text).origins([&a]).process("threads", "1").start();
-    for target in ["/left", "/refused"] {
-        let gateway = fresh();
-        let answer = gateway.ask(&Ask::new("POST", target).body("abc"));
-        assert_eq!((answer.status, answer.origin()), (200, "a"), "{target}");
-        let tries = gateway.logged(target)["attempts"].as_array().unwrap().clone();
-        let outcomes: Vec<_> = tries.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
-        assert_eq!(outcomes, ["stale", "stale", "stale", "ok"]);
-    }
+    let gateway = fresh();
+    let answer = gateway.ask(&Ask::new("POST", "/left").body("abc"));
+    assert_eq!((answer.status, answer.origin()), (200, "a"));
+    let tries = gateway.logged("/left")["attempts"].as_array().unwrap().clone();
+    let outcomes: Vec<_> = tries.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["stale", "stale", "stale", "ok"]);
     let answer = fresh().ask(&Ask::new("POST", "/always").body("abc"));
     assert_eq!(answer.status, 502);
     let tries = a.requests().iter().filter(|request| request.line.contains("/always")).count();
     assert_eq!(tries, 4, "two are free, and one is what the policy allows");
+}
+
+/// REFUSED_STREAM (RFC 9113, section 8.7) is of this one: the connection is kept, and one repeat is free.
+#[test]
+fn an_origin_that_refuses_calls_keeps_its_connection_and_is_not_pressed() {
+    let origin = rig::frames();
+    let text = "pools: { p: { origins: [$it], protocol: h2c, balance: { algorithm: p2c }, health: { probe: off } } }\n";
+    let gateway = gateway(text).named("it", origin.address).process("threads", "1").listener("h2c: true").start();
+    let refuses = |always| {
+        origin.answers(Words { bytes: frame(RST_STREAM, 0, 0, &7u32.to_be_bytes()), always, ..Words::default() })
+    };
+    let failed = |target: &str| {
+        assert!(h2c(gateway.address(), &[call(target)])[0].is_ok());
+        let tries = gateway.logged(target)["attempts"].as_array().unwrap().clone();
+        tries.iter().filter(|one| one["outcome"] == "stale").count()
+    };
+    refuses(false);
+    assert_eq!((failed("/t.T/1"), origin.take()), (1, vec![(0, 1), (0, 3)]));
+    refuses(true);
+    assert_eq!(
+        (failed("/t.T/2"), origin.take()),
+        (3, vec![(0, 5), (0, 7), (1, 1)]),
+        "the last is what the policy allows"
+    );
 }
 
 /// Connections to `to` that the kernel asks after while they are silent.
@@ -67,8 +89,8 @@ fn asked_after(to: std::net::SocketAddr) -> usize {
 fn a_connection_nobody_is_at_the_other_end_of_gets_no_further_call() {
     let a = origin("a");
     let relay = mute(a.address);
-    let text =
-        "pools: { p: { origins: [$relay], protocol: h2c, balance: { algorithm: p2c }, health: { probe: off } } }\n";
+    let text = "pools: { p: { origins: [$relay], protocol: h2c, balance: { algorithm: p2c }, \
+                timeouts: { connect: 300ms, read: 1s }, health: { probe: off } } }\n";
     let gateway = gateway(text).named("relay", relay.address).process("threads", "1").listener("h2c: true").start();
     let first = h2c(gateway.address(), &[call("/t.T/1")]).remove(0).unwrap();
     rig::eventually("it is asked after", || (asked_after(relay.address) == 1).then_some(()));
@@ -80,26 +102,27 @@ fn a_connection_nobody_is_at_the_other_end_of_gets_no_further_call() {
     assert_eq!((next.as_ref().map(rig::Answer::origin), relay.came()), (Some("a"), 2));
 }
 
-/// Calls without a deadline: nobody gives up, and nothing ends.
+/// Neither that of a stream that waits for its first message, as a watch does, nor of a request whose route gives it time,
+/// nor of one that is given up soon.
 #[test]
-fn a_connection_on_which_calls_wait_in_vain_gets_no_further_one() {
+fn the_silence_of_one_leaves_its_connection_to_the_others() {
     let a = origin("a");
-    let relay = mute(a.address);
-    let text = "pools: { p: { origins: [$relay], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 300ms, read: 500ms }, health: { probe: off } } }\n\
-                routes: [ { pool: p, retry: off } ]\n";
-    let gateway = gateway(text).named("relay", relay.address).process("threads", "1").listener("h2c: true").start();
+    a.script(["/t.T/Watch", "/slow"].map(|target| on(target).then(Step::Hang)));
+    let text = "pools: { p: { origins: [$a], protocol: h2c, balance: { algorithm: p2c }, timeouts: { connect: 300ms, read: 500ms }, health: { probe: off } } }\n\
+                routes: [ { match: { hosts: [slow.test] }, pool: p, timeouts: { read: 20s }, retry: off }, { pool: p, retry: off } ]\n";
+    let gateway = gateway(text).origins([&a]).process("threads", "1").listener("h2c: true").start();
     let to = gateway.address();
-    assert!(h2c(to, &[call("/t.T/1")])[0].is_ok());
-    assert_eq!(relay.fall_silent(), 1);
-    let waiting = std::thread::spawn(move || h2c_given_up(to, &[(call("/t.T/2"), Duration::from_secs(3))]));
-    rig::eventually("it waits", || (gateway.metrics().sum("moorgate_in_flight", &[]) > 0.5).then_some(()));
-    // Less than a second, which a call that ends would tell by.
-    std::thread::sleep(Duration::from_millis(700));
-    let next = h2c(to, &[call("/t.T/3")]).remove(0).unwrap();
-    assert_eq!((next.origin(), relay.came()), ("a", 2));
-    let line = gateway.logged("/t.T/3");
-    assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "it is no further try: {line}");
-    assert!(waiting.join().unwrap()[0].is_none());
+    assert!(h2c(to, &[Ask::get("/1")])[0].is_ok());
+    for silent in [call("/t.T/Watch"), Ask::get("/slow").header("host", "slow.test")] {
+        let waiting = std::thread::spawn(move || h2c_given_up(to, &[(silent, Duration::from_millis(1500))]));
+        rig::eventually("it waits", || (gateway.metrics().sum("moorgate_in_flight", &[]) > 0.5).then_some(()));
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(h2c(to, &[Ask::get("/2")])[0].is_ok());
+        assert!(waiting.join().unwrap()[0].is_none());
+    }
+    assert!(h2c(to, &[Ask::get("/3")])[0].is_ok());
+    let served: Vec<usize> = a.seen().iter().map(|c| c.requests.len()).filter(|count| *count > 0).collect();
+    assert_eq!(served, [6], "on one connection");
 }
 
 #[test]
@@ -109,9 +132,11 @@ fn a_call_that_is_given_up_leaves_its_connection_to_the_others() {
     let text = "pools: { p: { origins: [$a], protocol: h2c, balance: { algorithm: p2c }, health: { probe: off } } }\n";
     let gateway = gateway(text).origins([&a]).process("threads", "1").listener("h2c: true").start();
     let late = (call("/t.T/Hang").header("grpc-timeout", "300m"), Duration::from_millis(350));
-    let asks = [(call("/t.T/1"), rig::PATIENCE), late, (call("/t.T/2"), rig::PATIENCE)];
-    let [first, hang, last] = &h2c_given_up(gateway.address(), &asks)[..] else { panic!("three") };
-    assert!(first.is_some() && hang.is_none() && last.is_some());
+    // Less than `read`, in which an origin may answer.
+    let later = (call("/t.T/Hang"), Duration::from_millis(1200));
+    let asks = [(call("/t.T/1"), rig::PATIENCE), late, later, (call("/t.T/2"), rig::PATIENCE)];
+    let [first, hang, long, last] = &h2c_given_up(gateway.address(), &asks)[..] else { panic!("four") };
+    assert!(first.is_some() && hang.is_none() && long.is_none() && last.is_some());
     let served: Vec<usize> = a.seen().iter().map(|c| c.requests.len()).filter(|count| *count > 0).collect();
-    assert_eq!(served, [3], "on one connection");
+    assert_eq!(served, [4], "on one connection");
 }

@@ -186,7 +186,7 @@ impl Gateway {
         let connection = pick.origin.next_connection();
         let Ok(mut peer) = self.connect_to(&pick, connection, pool, &settings.timeouts) else { return };
         if is_h2 {
-            over_h2(&mut peer.options);
+            over_h2(&mut peer.options, settings.timeouts.send);
         }
         let connecting = pool.members().get(pick.member).and_then(Member::connecting);
         let dial = dial(&mut peer, connecting, None, settings.timeouts.connect);

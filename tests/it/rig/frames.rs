@@ -55,6 +55,8 @@ pub(crate) struct Words {
     pub(crate) ends: Option<Close>,
     /// Said as soon as the header came.
     pub(crate) early: bool,
+    /// Said to every request from now on.
+    pub(crate) always: bool,
 }
 
 /// Starts one.
@@ -163,7 +165,10 @@ fn serve(number: usize, mut stream: &TcpStream, state: &State) -> io::Result<()>
             answered = on;
             // known before anybody can have its answer
             state.seen.lock().push((number, on));
-            let words = state.words.lock().take();
+            let words = {
+                let mut words = state.words.lock();
+                if words.as_ref().is_some_and(|words| words.always) { words.clone() } else { words.take() }
+            };
             if say(stream, on, words, &state.floods)?.is_some() {
                 return Ok(());
             }

@@ -57,6 +57,11 @@ impl Mute {
         came
     }
 
+    /// The next one that comes will be silent, its handshake included.
+    pub(crate) fn meet_with_silence(&self) {
+        self.silent.store(self.came.load(SeqCst) + 1, SeqCst);
+    }
+
     /// How many connections came so far.
     pub(crate) fn came(&self) -> u32 {
         self.came.load(SeqCst)
