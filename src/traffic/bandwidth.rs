@@ -1,7 +1,7 @@
 //! How fast may an answer go to its client?
 //!
 //! What an answer did not use of its rate it may catch up on for a moment only ([`CREDIT`]): an origin that was silent for
-//! a minute does not buy a minute's worth of bytes at once. Where its connection is its own it goes in [`slices`](slice),
+//! a minute does not buy a minute's worth of bytes at once. Where its connection is its own it goes in [`slices`](fn@slice),
 //! so that it flows; a stream of HTTP/2 goes piece by piece, as its origin sends. Pure: the clock is an argument.
 
 use std::time::{Duration, Instant};
