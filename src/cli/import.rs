@@ -17,7 +17,7 @@ use crate::import::{self, Fate, Flaw, Imported, Note};
 ///
 /// Reads the file and what it includes, and prints YAML with a comment for each directive that is not carried, or not quite, and
 /// why; standard error has the same in short. What is printed passes `check`, unless files that it names (certificates) are
-/// not here yet. docs/import.md says what is carried.
+/// not here yet. docs/import.md says what is carried. It fails, and says so first, if what keeps somebody out could not be kept.
 #[derive(Args)]
 pub(super) struct Import {
     /// The configuration of nginx, or a file that one includes within `http`
@@ -38,14 +38,14 @@ impl Import {
             fs::write(output, &imported.yaml).with_context(|| format!("cannot write {}", output.display()))?;
         }
         if self.json {
-            let object = json!({ "yaml": imported.yaml, "notes": imported.notes, "check": said(&imported.flaws) });
+            let object = json!({ "yaml": imported.yaml, "notes": imported.notes, "check": said(&imported.flaws), "open": imported.open });
             print(&(serde_json::to_string_pretty(&object)? + "\n"))?;
         } else if self.output.is_none() {
             print(&imported.yaml)?;
         }
         // If nobody reads it, nobody misses it.
         _ = std::io::stderr().write_all(summary(&imported, &self.file).as_bytes());
-        Ok(Exit::Done)
+        Ok(if imported.open.is_empty() { Exit::Done } else { Exit::Failed })
     }
 }
 
@@ -63,6 +63,9 @@ fn said(flaws: &[Flaw]) -> Vec<String> {
 /// One line a directive, and how many there are.
 fn summary(imported: &Imported, file: &Path) -> String {
     let mut text = String::new();
+    for line in &imported.open {
+        _ = writeln!(text, "OPEN: {line}");
+    }
     for (fate, word) in [(Fate::NotCarried, "not carried"), (Fate::Differs, "differs")] {
         let mut lines: Vec<String> =
             imported.notes.iter().filter(|note| note.fate == fate).map(|it| line(it, word)).collect();

@@ -6,12 +6,17 @@
 //! refuses is taken out and told as well.
 
 mod access;
+mod beneath;
 mod document;
 mod encoding;
 mod glob;
+mod guards;
 mod hash;
 mod headers;
 mod lexer;
+mod looks;
+mod nested;
+mod networks;
 mod notes;
 mod passed;
 mod paths;
@@ -27,6 +32,7 @@ mod servers;
 mod sites;
 mod target;
 mod times;
+mod trusted;
 mod units;
 mod variables;
 mod why;
@@ -60,6 +66,8 @@ pub struct Imported {
     pub notes: Vec<Note>,
     /// What the check still says: of files that are not here, mostly.
     pub flaws: Vec<Flaw>,
+    /// What kept somebody out, and could not be kept: the configuration is not to be used before something does.
+    pub open: Vec<String>,
 }
 
 /// Reads the file at `path` and those it includes; `check` says what is wrong with a configuration of ours.
@@ -105,7 +113,7 @@ fn checked(
     mut notes: Vec<Note>,
     check: &dyn Fn(&str) -> Vec<Flaw>,
 ) -> Result<Imported, Error> {
-    let mut flaws = Vec::new();
+    let (mut flaws, mut open) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         flaws = check(&document.print(&head));
         let said = repair::repair(document, &flaws);
@@ -113,16 +121,22 @@ fn checked(
         if said.is_empty() {
             break;
         }
-        for Taken { place, path, said: why } in said {
+        for Taken { place, path, said: why, is_open } in said {
             let before = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-            head.push(format!("NOT CARRIED: {before}{path}: {why}"));
+            let line = format!("{before}{path}: {why}");
+            if is_open {
+                head.insert(0, format!("OPEN: {line}: put a route there before this file is used"));
+                open.push(line);
+            } else {
+                head.push(format!("NOT CARRIED: {line}"));
+            }
             let section = path.split(['.', '[']).next().unwrap_or_default().to_owned();
             let (fate, place) = (Fate::NotCarried, place.unwrap_or_default());
             notes.push(Note { fate, place, section, directive: path, why });
         }
     }
     notes.dedup();
-    Ok(Imported { yaml: document.print(&head), notes, flaws })
+    Ok(Imported { yaml: document.print(&head), notes, flaws, open })
 }
 
 fn document_of<'a>(world: &mut World<'a>, http: &'a [Directive], notes: &mut Notes) -> Section {
@@ -134,6 +148,7 @@ fn document_of<'a>(world: &mut World<'a>, http: &'a [Directive], notes: &mut Not
     let mut process = Section::tall();
     let certificates = certificates(&servers, world, notes);
     let has_some = certificates != Node::List(Vec::new());
+    world.has_tls = has_some;
     let listeners = doors.iter().map(|(address, door)| listener(*address, door, (&mut servers, has_some), world));
     process.put("listeners", Node::List(listeners.collect()));
     process.put("resolver", world::resolver(&http_scope, &scopes, notes));
@@ -141,7 +156,9 @@ fn document_of<'a>(world: &mut World<'a>, http: &'a [Directive], notes: &mut Not
     let mut document = Section::tall().with("version", "1");
     document.put("process", process);
     document.put("certificates", certificates);
-    document.entries.extend(world::proxies(&scopes, &http_scope, notes).entries);
+    let (trust, section) = trusted::trusted(&scopes, notes);
+    world.trust = trust;
+    document.entries.extend(section.entries);
     document.put("client_limits", world::client_limits(&http_scope, &scopes, notes));
     let mut routes = Vec::new();
     for index in 0..servers.len() {

@@ -66,7 +66,13 @@ impl<'a> Reading<'_, 'a> {
             match (key, expression) {
                 ("default", _) => default = Some((Section::default(), value)),
                 ("hostnames" | "volatile", _) => {}
-                (_, Some(expression)) => branches.push((place::asked(&source, &place::choices(expression)?)?, value)),
+                (_, Some(expression)) => {
+                    let mut values = place::choices(expression)?;
+                    if key.starts_with("~*") {
+                        values = place::any_case(&source, &values)?;
+                    }
+                    branches.push((place::asked(&source, &values)?, value));
+                }
                 (key, None) => branches.push((place::asked(&source, &[key.to_owned()])?, value)),
             }
         }
@@ -122,7 +128,8 @@ impl<'a> Reading<'_, 'a> {
         let proxy_host = if name.starts_with("unix:") { "localhost" } else { name };
         let mut known = self.known.clone();
         known.set_text("proxy_host", proxy_host);
-        let setting = Setting { scope: &of.scope, known: &known, has_proxies: self.world.has_proxies, proxy_host };
+        let has_proxies = !self.world.trust.is_nobody();
+        let setting = Setting { scope: &of.scope, known: &known, has_proxies, proxy_host };
         let told = headers::told(&setting, module, self.notes);
         let answered = headers::answered(&setting, self.notes);
         let times = Times::of(&of.scope, module);
@@ -162,8 +169,11 @@ impl<'a> Reading<'_, 'a> {
             body.put("retry", retry);
         }
         body.put("timeouts", times.0.of_route(times.1));
-        body.put("limits", access::limits(&of.scope, &self.known, &mut self.world.zones, self.notes));
-        body.put("access", access::access(&of.scope, self.notes));
+        // Who comes by `try_files` has been let in by the location before.
+        let before = self.onward.is_some().then_some(&self.location.scope);
+        let scopes: Vec<&Scope<'_>> = before.into_iter().chain([&of.scope]).collect();
+        body.put("limits", access::limits(&scopes, &self.known, &mut self.world.zones, self.notes));
+        body.put("access", access::access(&scopes, &self.world.trust, self.notes));
         if let Some(compression) = encoding::compression(&of.scope, self.notes) {
             body.put("compression", compression);
         }

@@ -7,12 +7,23 @@
 
 use std::collections::BTreeSet;
 
+use super::beneath::beneath;
+
 /// How a location is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Exact(String),
-    Prefix { text: String, is_final: bool },
-    Regex { text: String, any_case: bool, within: String },
+    Prefix {
+        text: String,
+        is_final: bool,
+    },
+    /// `within`: the beginning of the location it stands in, `depth` locations deep.
+    Regex {
+        text: String,
+        any_case: bool,
+        within: String,
+        depth: usize,
+    },
 }
 
 /// A `match.path`, or none.
@@ -32,8 +43,9 @@ pub(super) fn paths(kinds: &[(Kind, bool)]) -> Vec<Path> {
     prefixes.sort_by_key(|(_, text, ..)| std::cmp::Reverse(text.len()));
     for (index, text, is_final, is_proxied) in &prefixes {
         let this = Kind::Prefix { text: (*text).to_owned(), is_final: *is_final };
-        let is_regex = |kind: &Kind| matches!(kind, Kind::Regex { .. });
-        let beaten = !is_final && kinds.iter().any(|(kind, _)| is_regex(kind) && !are_apart(&this, kind));
+        // One that stands in a location is asked before that, final or not.
+        let comes_before = |kind: &Kind| matches!(kind, Kind::Regex { depth, .. } if *depth > 0 || !is_final);
+        let beaten = kinds.iter().any(|(kind, _)| comes_before(kind) && !are_apart(&this, kind));
         let whole = text.ends_with('/') && *is_proxied;
         let holds = prefixes.iter().any(|(other, longer, ..)| as_regex.contains(other) && longer.starts_with(text));
         if *text != "/" && (beaten || !whole || holds) {
@@ -59,7 +71,10 @@ fn path(kind: &Kind, as_regex: bool) -> Path {
         Kind::Prefix { text, .. } if text == "/" => Path::Any,
         Kind::Prefix { text, .. } if as_regex => Path::Regex(format!("{}.*", quoted(&escaped(text)))),
         Kind::Prefix { text, .. } => Path::Prefix(escaped(text)),
-        Kind::Regex { text, any_case, within } => Path::Regex(whole(text, *any_case, within)),
+        Kind::Regex { text, any_case, within, .. } => {
+            let both = if within.len() > 1 { beneath(text, *any_case, &escaped(within)) } else { None };
+            Path::Regex(both.unwrap_or_else(|| whole(text, *any_case)))
+        }
     }
 }
 
@@ -77,7 +92,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A text as an expression has it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
         if "\\.+*?()|[]{}^$".contains(letter) {
@@ -89,26 +104,25 @@ fn quoted(text: &str) -> String {
 }
 
 /// An expression that finds something somewhere in a path, as one that fits all of it.
-fn whole(text: &str, any_case: bool, within: &str) -> String {
+fn whole(text: &str, any_case: bool) -> String {
     let case = if any_case { "(?i)" } else { "" };
-    let within = if within.len() > 1 { quoted(within) } else { String::new() };
     let has_choice = is_choice(text);
     if has_choice {
-        return format!("{case}{within}.*(?:{text}).*");
+        return format!("{case}.*(?:{text}).*");
     }
     let (begins, text) = text.strip_prefix('^').map_or((false, text), |text| (true, text));
     let (ends, text) = match text.strip_suffix('$') {
         Some(inner) if !inner.ends_with('\\') => (true, inner),
         _ => (false, text),
     };
-    let before = if begins { String::new() } else { format!("{within}.*") };
+    let before = if begins { "" } else { ".*" };
     let text = if begins { text } else { text.trim_start_matches(".*") };
     let behind = if ends || text.ends_with(".*") { "" } else { ".*" };
     format!("{case}{before}{text}{behind}")
 }
 
 /// Does it have a `|` outside of all groups, or an anchor in the midst of it?
-fn is_choice(text: &str) -> bool {
+pub(super) fn is_choice(text: &str) -> bool {
     let (mut depth, mut class, mut escaped) = (0_i32, false, false);
     for letter in text.chars() {
         match letter {
@@ -128,14 +142,14 @@ fn is_choice(text: &str) -> bool {
 /// Gives each expression that has to come before others more letters than those have.
 fn in_order(kinds: &[(Kind, bool)], found: &mut [Path]) {
     let rank = |kind: &Kind| match kind {
+        Kind::Regex { depth, .. } if *depth > 0 => depth.saturating_add(2),
         Kind::Prefix { is_final: true, .. } => 2,
         Kind::Regex { .. } => 1,
         _ => 0,
     };
     let mut order: Vec<usize> = (0..found.len()).filter(|i| matches!(found.get(*i), Some(Path::Regex(_)))).collect();
     // From the last that is asked to the first.
-    order
-        .sort_by_key(|i| kinds.get(*i).map(|(kind, _)| (rank(kind), if rank(kind) == 1 { usize::MAX - i } else { 0 })));
+    order.sort_by_key(|i| kinds.get(*i).map(|(kind, _)| (rank(kind), if is_regex(kind) { usize::MAX - i } else { 0 })));
     for at in 0..order.len() {
         let Some((this, kind)) = order.get(at).and_then(|i| Some((*i, &kinds.get(*i)?.0))) else { continue };
         let Some(Path::Regex(text)) = found.get(this) else { continue };
@@ -157,8 +171,12 @@ fn in_order(kinds: &[(Kind, bool)], found: &mut [Path]) {
 }
 
 /// Prefixes among themselves are in order by their lengths.
-fn has_order(one: &Kind, other: &Kind, rank: &dyn Fn(&Kind) -> i32) -> bool {
-    rank(one) != rank(other) || rank(one) == 1
+fn has_order(one: &Kind, other: &Kind, rank: &dyn Fn(&Kind) -> usize) -> bool {
+    rank(one) != rank(other) || is_regex(one)
+}
+
+fn is_regex(kind: &Kind) -> bool {
+    matches!(kind, Kind::Regex { .. })
 }
 
 /// Can no path fit both? So it is of two that ask for other beginnings, or other endings.
@@ -178,6 +196,11 @@ fn are_apart(one: &Kind, other: &Kind) -> bool {
 fn beginning(kind: &Kind) -> Option<String> {
     match kind {
         Kind::Exact(text) | Kind::Prefix { text, .. } => Some(text.clone()),
+        Kind::Regex { text, any_case, within, .. }
+            if within.len() > 1 && beneath(text, *any_case, &escaped(within)).is_some() =>
+        {
+            Some(within.clone())
+        }
         Kind::Regex { any_case: true, .. } => None,
         Kind::Regex { text, .. } if is_choice(text) => None,
         Kind::Regex { text, .. } => {
@@ -211,7 +234,9 @@ mod tests {
         let kind = match text.split_once(' ') {
             Some(("=", text)) => Kind::Exact(text.to_owned()),
             Some(("^~", text)) => Kind::Prefix { text: text.to_owned(), is_final: true },
-            Some((sign, text)) => Kind::Regex { text: text.to_owned(), any_case: sign == "~*", within: "/".to_owned() },
+            Some((sign, text)) => {
+                Kind::Regex { text: text.to_owned(), any_case: sign == "~*", within: "/".to_owned(), depth: 0 }
+            }
             None => Kind::Prefix { text: text.to_owned(), is_final: false },
         };
         (kind, true)

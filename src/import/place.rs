@@ -153,6 +153,16 @@ pub(super) fn sent_elsewhere(directive: &Directive, known: &Known, notes: &mut N
     }
 }
 
+/// What is said of an `if` that refuses somebody, and is not carried.
+pub(super) const REFUSES: &str =
+    "it refuses some, and no `match` asks for whom, so nobody may ask until you decide who may";
+
+/// Does an `if` refuse those it is for?
+pub(super) fn refuses(directive: &Directive) -> bool {
+    let is_refusal = |inner: &Directive| inner.name == "return" && matches!(inner.arg(0), "401" | "403" | "444");
+    directive.inside().iter().any(is_refusal)
+}
+
 /// What one condition of `if` asks for, as a part of `match`.
 pub(super) fn condition(directive: &Directive) -> Option<(Section, bool)> {
     let text = directive.args.join(" ");
@@ -167,8 +177,10 @@ pub(super) fn condition(directive: &Directive) -> Option<(Section, bool)> {
     let (values, equal): (Vec<String>, bool) = match sign {
         "=" => (vec![value.to_owned()], true),
         "!=" => (vec![value.to_owned()], false),
-        "~" | "~*" => (choices(value)?, true),
-        "!~" | "!~*" => (choices(value)?, false),
+        "~" => (choices(value)?, true),
+        "!~" => (choices(value)?, false),
+        "~*" => (any_case(&name, &choices(value)?)?, true),
+        "!~*" => (any_case(&name, &choices(value)?)?, false),
         _ => return None,
     };
     asked(&name, &values).map(|section| (section, equal))
@@ -183,6 +195,15 @@ pub(super) fn choices(expression: &str) -> Option<Vec<String>> {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
     inside.split('|').map(|word| is_plain(word).then(|| word.to_owned())).collect()
+}
+
+/// As a client writes them where that is known; a value of a header has any case, and a `match` asks for one.
+pub(super) fn any_case(name: &str, values: &[String]) -> Option<Vec<String>> {
+    match name {
+        "request_method" => Some(values.iter().map(|value| value.to_ascii_uppercase()).collect()),
+        "host" | "http_host" | "scheme" => Some(values.iter().map(|value| value.to_ascii_lowercase()).collect()),
+        _ => None,
+    }
 }
 
 /// One of these values of this variable, as a part of `match`.
@@ -201,4 +222,27 @@ pub(super) fn asked(name: &str, values: &[String]) -> Option<Section> {
         Some(("arg", arg)) => section.with("query", Section::default().with(arg, one?)),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::yaml;
+
+    #[test]
+    fn letters_of_any_case_are_asked_for_where_they_can_be() {
+        let of = |condition: &str| {
+            yaml(&format!("server {{ location / {{ if ({condition}) {{ return 405; }} proxy_pass http://a; }} }}"))
+        };
+        assert!(of("$request_method ~* ^(post|Put)$").contains("methods: [POST, PUT]"));
+        assert!(of("$http_x ~ ^z$").contains("headers: { x: z }"));
+        for condition in ["$http_x ~* ^y$", "$cookie_x ~* ^y$", "$arg_x ~* ^y$"] {
+            let text = of(condition);
+            assert!(!text.contains("status: 405") && text.contains("NOT CARRIED"), "{text}");
+        }
+        let text = yaml(
+            "map $http_x $to { default a; ~*^y$ b; } upstream a { server 127.0.0.1:1; } upstream b { server 127.0.0.1:2; }\n\
+             server { location / { proxy_pass http://$to; } }",
+        );
+        assert!(text.contains("status: 501") && !text.contains("headers: { x"), "{text}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::access;
 use super::document::{Node, Section, Step};
+use super::looks;
 
 /// What is wrong with the document, at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +27,21 @@ pub(super) struct Taken {
     pub(super) place: Option<String>,
     pub(super) path: String,
     pub(super) said: String,
+    /// It kept somebody out, and nothing does so in its place.
+    pub(super) is_open: bool,
 }
+
+/// What is said of a route that is shut for more than it was made for.
+const WIDER: &str =
+    "what looks ahead or back is left out of it; nobody may ask for the paths that are left, those it let by included";
+/// What is said of a route that kept somebody out.
+const OPEN: &str = "who was kept out there is not kept out any more";
 
 /// Takes out what `flaws` name.
 pub(super) fn repair(document: &mut Section, flaws: &[Flaw]) -> Vec<Taken> {
     let mut said = Vec::new();
     let mut routes = Vec::new();
+    let mut wider = Vec::new();
     // From behind, so that places in lists hold.
     let mut flaws: Vec<&Flaw> = flaws.iter().filter(|flaw| !is_of_files(&flaw.path)).collect();
     flaws.sort_by_key(|flaw| std::cmp::Reverse(indices(&flaw.path)));
@@ -39,9 +49,21 @@ pub(super) fn repair(document: &mut Section, flaws: &[Flaw]) -> Vec<Taken> {
         let copy = document.clone();
         let steps = copy.steps(&flaw.path);
         let place = copy.comments(&steps).iter().rev().find_map(|comment| place_in(comment));
+        let mut taken = Taken { place, path: flaw.path.clone(), said: flaw.said.clone(), is_open: false };
         match steps.as_slice() {
             [] => continue,
+            [Step::Key("routes"), Step::Index(at), ..] if wider.contains(at) => continue,
+            [Step::Key("routes"), Step::Index(at), Step::Key("match"), Step::Key("path"), ..]
+                if widen(document, *at) =>
+            {
+                wider.push(*at);
+                taken.said = format!("{}: {WIDER}", taken.said);
+            }
             [Step::Key("routes"), Step::Index(at)] | [Step::Key("routes"), Step::Index(at), Step::Key("match"), ..] => {
+                taken.is_open = route_of(document, *at).is_some_and(keeps_out);
+                if taken.is_open {
+                    taken.said = format!("{}: {OPEN}", taken.said);
+                }
                 routes.push(*at);
             }
             [Step::Key("routes"), Step::Index(at), Step::Key("access"), ..] => {
@@ -53,7 +75,7 @@ pub(super) fn repair(document: &mut Section, flaws: &[Flaw]) -> Vec<Taken> {
             }
             steps => document.take_out(steps),
         }
-        said.push(Taken { place, path: flaw.path.clone(), said: flaw.said.clone() });
+        said.push(taken);
     }
     routes.sort_unstable();
     routes.dedup();
@@ -80,9 +102,45 @@ fn indices(path: &str) -> Vec<usize> {
     path.split('[').skip(1).filter_map(|rest| rest.split(']').next()?.parse().ok()).collect()
 }
 
+fn route_of(document: &mut Section, at: usize) -> Option<&mut Section> {
+    let Some(Node::List(items)) = document.find("routes") else { return None };
+    match items.get_mut(at).map(|item| &mut item.node) {
+        Some(Node::Section(route)) => Some(route),
+        _ => None,
+    }
+}
+
+/// Does a route keep somebody out who might come by another one?
+fn keeps_out(route: &mut Section) -> bool {
+    let refuses = match route.find("respond") {
+        Some(Node::Section(respond)) => {
+            matches!(respond.find("status"), Some(Node::Text(status)) if status.starts_with(['4', '5']))
+        }
+        _ => false,
+    };
+    refuses || route.find("access").is_some()
+}
+
+/// Keeps a route that keeps somebody out, with the paths it can ask for: more of them, and for nobody.
+fn widen(document: &mut Section, at: usize) -> bool {
+    let Some(route) = route_of(document, at) else { return false };
+    if !keeps_out(route) {
+        return false;
+    }
+    let has_access = route.find("access").is_some();
+    let Some(Node::Section(asked)) = route.find("match") else { return false };
+    let Some(Node::Section(path)) = asked.find("path") else { return false };
+    let Some(Node::Text(regex)) = path.find("regex") else { return false };
+    let Some(wider) = looks::without(regex) else { return false };
+    *regex = wider;
+    if has_access {
+        replace(document, at, &["access"], ("access", access::shut().into()));
+    }
+    true
+}
+
 fn replace(document: &mut Section, at: usize, keys: &[&str], (key, node): (&str, Node)) {
-    let Some(Node::List(items)) = document.find("routes") else { return };
-    let Some(Node::Section(route)) = items.get_mut(at).map(|item| &mut item.node) else { return };
+    let Some(route) = route_of(document, at) else { return };
     let place =
         route.entries.iter().position(|entry| keys.contains(&entry.key.as_str())).unwrap_or(route.entries.len());
     route.entries.retain(|entry| !keys.contains(&entry.key.as_str()));
@@ -94,6 +152,7 @@ fn replace(document: &mut Section, at: usize, keys: &[&str], (key, node): (&str,
 #[cfg(test)]
 mod tests {
     use super::super::document::Item;
+    use super::super::tests::{SHUT, imported, yaml};
     use super::*;
 
     fn repaired(paths: &[&str]) -> (String, usize) {
@@ -113,6 +172,37 @@ mod tests {
         let taken = repair(&mut document, &flaws);
         assert!(taken.iter().all(|taken| taken.place.is_some()), "each stands somewhere");
         (document.print(&[]), taken.len())
+    }
+
+    #[test]
+    fn a_guard_that_looks_ahead_stays_shut_for_more() {
+        let text = yaml(
+            "server { location / { proxy_pass http://a; } location ~ /\\.(?!well-known) { deny all; proxy_pass http://a; } }",
+        );
+        let guard = text.split("- name: ").skip(1).find(|route| route.contains("regex: ")).unwrap();
+        let regex = guard.split("regex: \"").nth(1).unwrap().split('"').next().unwrap().replace("\\\\", "\\");
+        let regex = regex::Regex::new(&format!("^(?:{regex})$")).unwrap();
+        assert!(regex.is_match("/.git/config") && !regex.is_match("/x"), "{regex}");
+        assert!(guard.contains(SHUT) && text.contains("# NOT CARRIED: nginx.conf:3: routes["), "{text}");
+        assert!(text.contains("those it let by included"), "{text}");
+        let text = yaml("server { location / { proxy_pass http://a; } location ~ /\\.(?!well-known) { return 404; } }");
+        assert!(text.contains("(?<shut") && text.contains("respond: { status: 404 }"), "{text}");
+        let text = yaml(
+            "server { location / { proxy_pass http://a; } location ~ /(?!x) { allow 10.0.0.1; deny all; proxy_pass http://b; } }",
+        );
+        assert!(text.contains(SHUT) && !text.contains("10.0.0.1"), "{text}");
+    }
+
+    #[test]
+    fn a_guard_that_goes_is_told_at_the_top() {
+        let import = |guard: &str| {
+            imported(format!("server {{ location / {{ proxy_pass http://a; }} location ~ ^/(a)\\1 {{ {guard} proxy_pass http://b; }} }}")).unwrap()
+        };
+        let made = import("deny all;");
+        assert!(made.yaml.starts_with("# OPEN: nginx.conf:1: routes["), "{}", made.yaml);
+        assert_eq!(made.open.len(), 1, "{:?}", made.open);
+        let made = import("");
+        assert!(made.open.is_empty() && !made.yaml.contains("OPEN"), "{}", made.yaml);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(super) struct Location<'a> {
     /// The beginning of its paths, or its only one.
     pub(super) text: String,
     pub(super) shape: Shape,
+    /// Those it stands in, by their places in the list, the outermost first.
+    pub(super) parents: Vec<usize>,
 }
 
 /// How it takes its paths.
@@ -43,11 +45,31 @@ pub(super) struct Reading<'r, 'a> {
     pub(super) all: &'r [Location<'a>],
     pub(super) known: Known,
     pub(super) notes: &'r mut Notes,
+    /// The location with a name that its requests go on to, once it has let them in.
+    pub(super) onward: Option<Scope<'a>>,
+    /// From which draft on everybody is kept out: an `if` before it refuses somebody, and cannot be carried.
+    pub(super) shut_from: Option<usize>,
 }
 
-impl<'a> Reading<'_, 'a> {
+impl<'r, 'a> Reading<'r, 'a> {
+    pub(super) fn new(
+        world: &'r mut World<'a>,
+        location: &'r Location<'a>,
+        all: &'r [Location<'a>],
+        (known, notes): (Known, &'r mut Notes),
+    ) -> Self {
+        Self { world, location, all, known, notes, onward: None, shut_from: None }
+    }
+
     /// The routes of the location, those that ask for more first.
     pub(super) fn drafts(mut self) -> Vec<Draft> {
+        let mut drafts = self.in_order();
+        let from = self.shut_from.unwrap_or(drafts.len());
+        drafts.iter_mut().skip(from).for_each(|draft| access::shut_up(&mut draft.body));
+        drafts
+    }
+
+    fn in_order(&mut self) -> Vec<Draft> {
         if self.location.scope.of_its_own("internal").next().is_some() {
             return vec![self.answered(&Answer::status(404))];
         }
@@ -116,7 +138,12 @@ impl<'a> Reading<'_, 'a> {
         for inner in inside.iter().filter(|inner| inner.name == "set") {
             self.known.forget(inner.arg(0).trim_start_matches('$'));
         }
-        self.notes.dropped(directive, "no `match` asks for this, or none does what is inside");
+        if place::refuses(directive) {
+            self.shut_from.get_or_insert(drafts.len());
+            self.notes.dropped(directive, place::REFUSES);
+        } else {
+            self.notes.dropped(directive, "no `match` asks for this, or none does what is inside");
+        }
     }
 
     /// `return 418;` where `error_page 418 = @name;` leads to a location with a name.
@@ -173,6 +200,7 @@ impl<'a> Reading<'_, 'a> {
             let named = self.all.iter().find(|it| it.shape == Shape::Named && it.text == *last);
             if let (Some(named), true) = (named, depth == 0) {
                 self.notes.dropped(files, format!("no files are served here: everything goes to {last}"));
+                self.onward = Some(named.scope.clone());
                 self.content(named, rewrite, drafts, depth + 1);
                 return;
             }
@@ -204,7 +232,9 @@ impl<'a> Reading<'_, 'a> {
         if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
             methods.push("HEAD".to_owned());
         }
-        let rules = access::access(&Scope::top(directive.inside()), self.notes);
+        let scope = self.location.scope.inside(directive.inside());
+        let scopes: Vec<&Scope<'_>> = std::iter::once(&scope).chain(&self.onward).collect();
+        let rules = access::access(&scopes, &self.world.trust, self.notes);
         let mut others = Vec::new();
         for draft in
             drafts.iter_mut().filter(|draft| draft.conditions.entries.iter().all(|entry| entry.key != "methods"))
@@ -222,7 +252,7 @@ impl<'a> Reading<'_, 'a> {
         let setting = Setting {
             scope: &self.location.scope,
             known: &self.known,
-            has_proxies: self.world.has_proxies,
+            has_proxies: !self.world.trust.is_nobody(),
             proxy_host: "",
         };
         let mut edits = headers::answered(&setting, self.notes);
@@ -230,7 +260,7 @@ impl<'a> Reading<'_, 'a> {
         answer.put(&mut body, &mut edits, &self.location.scope);
         self.unlogged(&mut body);
         body.put("headers", Section::default().with("response", edits.section()));
-        let mut limits = access::limits(&self.location.scope, &self.known, &mut self.world.zones, self.notes);
+        let mut limits = access::limits(&[&self.location.scope], &self.known, &mut self.world.zones, self.notes);
         // No body is read for such an answer, and none is passed on.
         limits.entries.retain(|entry| entry.key == "rate" || entry.key == "concurrency");
         body.put("limits", limits);
@@ -245,5 +275,57 @@ impl<'a> Reading<'_, 'a> {
                 _ => self.notes.dropped(directive, "all requests that are passed on have their lines in one log"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fate;
+    use super::super::tests::{SHUT, notes, route, yaml};
+
+    #[test]
+    fn other_methods_are_held_to_what_the_location_is() {
+        for (rules, is_shut) in [("auth_basic x;", true), ("auth_basic x; satisfy any; allow all;", false)] {
+            let text =
+                yaml(&format!("server {{ {rules} location / {{ limit_except GET {{ }} proxy_pass http://a; }} }}"));
+            assert_eq!(route(&text, "port-80#2").contains(SHUT), is_shut, "{rules}: {text}");
+        }
+        let text = yaml("server { location / { deny 10.0.0.1; limit_except GET { } proxy_pass http://a; } }");
+        assert!(route(&text, "port-80#2").contains("access: { deny: [10.0.0.1] }"), "{text}");
+        let text = yaml(
+            "server { location / { limit_except GET { allow all; } try_files $uri @a; } location @a { auth_basic x; proxy_pass http://a; } }",
+        );
+        assert!(route(&text, "port-80#2").contains(SHUT), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_that_no_match_asks_for_shuts() {
+        for refusal in [
+            "if ($http_x != secret) { return 403; }",
+            "if ($ssl_client_verify != SUCCESS) { add_header A b; return 401; }",
+            "if ($http_x ~* ^secret$) { return 444; }",
+            "if ($host = other.test) { return 403; }",
+        ] {
+            let http = format!("server {{ location / {{ {refusal} proxy_pass http://a; }} }}");
+            assert!(yaml(&http).contains(SHUT), "{refusal}");
+            let said = notes(&http, Fate::NotCarried);
+            assert!(said.iter().any(|line| line.contains("so nobody may ask")), "{said:?}");
+            let http = format!("server {{ {refusal} location / {{ proxy_pass http://a; }} }}");
+            let is_carried = refusal.contains("$host");
+            assert_eq!(yaml(&http).contains(SHUT), !is_carried, "{refusal}");
+        }
+        for open in ["if ($http_x != y) { set $x 1; }", "if ($request_method = POST) { return 403; }"] {
+            let text = yaml(&format!("server {{ location / {{ {open} proxy_pass http://a; }} }}"));
+            assert!(!text.contains("access:"), "{open}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_before_a_refusal_stays_open() {
+        let text = yaml(
+            "server { location / { if ($request_method = OPTIONS) { return 204; } if ($http_x != y) { return 403; } proxy_pass http://a; } }",
+        );
+        assert!(!route(&text, "port-80").contains(SHUT), "{text}");
+        assert!(route(&text, "port-80#2").contains(SHUT), "{text}");
     }
 }

@@ -42,6 +42,11 @@ impl<'a> Scope<'a> {
         self.one(name).and_then(|directive| directive.args.first()).map(String::as_str)
     }
 
+    /// Of all that are in force.
+    pub(super) fn names(&self) -> Vec<&'a str> {
+        self.0.iter().rev().flat_map(|level| level.iter()).map(|directive| directive.name.as_str()).collect()
+    }
+
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.word(name) == Some("on")
     }

@@ -46,9 +46,10 @@ pub(super) fn origin(
     section
 }
 
-/// Does a client have to show a certificate?
-pub(super) fn verifies(scope: &Scope<'_>) -> bool {
-    scope.is_on("ssl_verify_client") && scope.one("ssl_client_certificate").is_some()
+/// The file of those whose certificate a client has to show.
+pub(super) fn verifies(scope: &Scope<'_>) -> Option<String> {
+    let file = scope.word("ssl_client_certificate").filter(|_| scope.is_on("ssl_verify_client"));
+    file.filter(|file| !file.is_empty()).map(str::to_owned)
 }
 
 /// The `tls` section of a listener.

@@ -157,6 +157,19 @@ pub(super) fn doors(servers: &[Server<'_>]) -> BTreeMap<SocketAddr, Door> {
     doors
 }
 
+/// Does a server ask for certificates that its listeners do not ask for?
+fn is_unverified(world: &World<'_>, servers: &[Server<'_>], index: usize, doors: &BTreeMap<SocketAddr, Door>) -> bool {
+    let Some(server) = servers.get(index) else { return false };
+    let own = secured::verifies(&server.scope);
+    // Those of the same authorities, and over TLS.
+    let by_default = |listen: &Listen| {
+        let Some(door) = doors.get(&listen.address) else { return false };
+        let asked = servers.get(door.default).and_then(|server| secured::verifies(&server.scope));
+        asked.is_some() && asked == own && (world.has_tls || !door.tls)
+    };
+    server.scope.is_on("ssl_verify_client") && !server.listens.iter().all(by_default)
+}
+
 /// The routes of one server.
 pub(super) fn routes<'a>(
     world: &mut World<'a>,
@@ -164,11 +177,8 @@ pub(super) fn routes<'a>(
     index: usize,
     doors: &BTreeMap<SocketAddr, Door>,
 ) -> Vec<Item> {
-    let verify: Vec<bool> = servers.iter().map(|server| secured::verifies(&server.scope)).collect();
+    let unverified = is_unverified(world, servers, index, doors);
     let Some(server) = servers.get_mut(index) else { return Vec::new() };
-    let by_default =
-        |listen: &Listen| doors.get(&listen.address).is_some_and(|door| verify.get(door.default) == Some(&true));
-    let unverified = server.scope.is_on("ssl_verify_client") && !server.listens.iter().all(by_default);
     let (mut open, mut named) = (Vec::new(), Vec::new());
     for listen in &server.listens {
         let Some(door) = doors.get(&listen.address) else { continue };
@@ -185,8 +195,7 @@ pub(super) fn routes<'a>(
     }
     let mut items = Vec::new();
     let label = server.label();
-    let has_names = !named.is_empty();
-    for (hosts, addresses) in [(true, named), (false, open)] {
+    for (hosts, addresses) in [(true, &named), (false, &open)] {
         if addresses.is_empty() {
             continue;
         }
@@ -199,12 +208,15 @@ pub(super) fn routes<'a>(
         world.scheme =
             [(true, "https"), (false, "http")].into_iter().find(|(tls, _)| speaks(*tls)).map(|(_, name)| name);
         let label = if hosts || items.is_empty() { label.clone() } else { format!("{label}:any") };
-        items.extend(of_site(world, server, Site { base, names, label, is_rest: !hosts && has_names }));
+        let covered =
+            if !hosts && addresses.iter().all(|it| named.contains(it)) { server.names.clone() } else { Vec::new() };
+        let site = Site { base, names, label, covered, shut_from: None, is_over: false };
+        items.extend(of_site(world, server, site));
     }
     if unverified && let Some(directive) = server.scope.one("ssl_verify_client") {
         server.notes.dropped(
             directive,
-            "certificates are asked for by a listener, as its default server says: nobody may ask here",
+            "certificates are asked for by a listener, as its default server says, over TLS: nobody may ask here",
         );
         shut(&mut items);
     }
@@ -213,11 +225,10 @@ pub(super) fn routes<'a>(
 }
 
 /// Nobody may ask.
-fn shut(items: &mut [Item]) {
+pub(super) fn shut(items: &mut [Item]) {
     for item in items {
         if let Node::Section(route) = &mut item.node {
-            route.entries.retain(|entry| entry.key != "access");
-            route.put("access", access::shut());
+            access::shut_up(route);
         }
     }
 }
@@ -233,4 +244,35 @@ fn headed(world: &mut World<'_>, server: &Server<'_>, items: &mut [Item]) {
     comments.extend(server.notes.comments());
     comments.append(&mut first.comments);
     first.comments = comments;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{SHUT, yaml};
+
+    const CERTIFICATE: &str = "ssl_certificate c.pem; ssl_certificate_key k.pem;";
+    const VERIFY: &str = "ssl_verify_client on; ssl_client_certificate";
+    const PASS: &str = "location / { proxy_pass http://a; }";
+
+    #[test]
+    fn who_shows_a_certificate_shows_one_of_the_authorities_asked_for() {
+        let of = |own: &str| {
+            yaml(&format!(
+                "{CERTIFICATE} server {{ listen 443 ssl; {VERIFY} one.pem; {PASS} }} server {{ listen 443 ssl; server_name b.test; {VERIFY} {own}; {PASS} }}"
+            ))
+        };
+        assert!(!of("one.pem").contains(SHUT));
+        let text = of("two.pem");
+        assert!(super::super::tests::route(&text, "b.test").contains(SHUT), "{text}");
+    }
+
+    #[test]
+    fn without_tls_nobody_shows_one() {
+        let text = yaml(&format!("server {{ listen 443 ssl; {VERIFY} one.pem; {PASS} }}"));
+        assert!(text.contains(SHUT) && !text.contains("client_ca"), "{text}");
+        let text = yaml(&format!("{CERTIFICATE} server {{ listen 443 ssl; ssl_verify_client on; {PASS} }}"));
+        assert!(text.contains(SHUT), "{text}");
+        let text = yaml(&format!("{CERTIFICATE} server {{ listen 443 ssl; {VERIFY} one.pem; {PASS} }}"));
+        assert!(!text.contains(SHUT) && text.contains("client_ca"), "{text}");
+    }
 }

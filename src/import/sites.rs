@@ -2,13 +2,14 @@
 
 use super::document::{Item, Node, Section};
 use super::headers::{self, Setting};
+use super::nested;
 use super::notes::Notes;
 use super::paths::{self, Kind, Path};
 use super::place::{self, Answer, Reach};
 use super::reader::Directive;
 use super::routes::{Draft, Location, Reading, Shape};
 use super::scope::Scope;
-use super::servers::Server;
+use super::servers::{self, Server};
 use super::variables::Known;
 use super::why::{self, Block};
 use super::world::World;
@@ -22,8 +23,17 @@ pub(super) struct Site {
     pub(super) base: Section,
     pub(super) names: Vec<String>,
     pub(super) label: String,
-    /// There is another of the same server, by its names.
-    pub(super) is_rest: bool,
+    /// Names that another one of the same server has, everywhere this one is reached.
+    pub(super) covered: Vec<String>,
+    /// From which route on everybody is kept out: an `if` before it refuses somebody, and cannot be carried.
+    pub(super) shut_from: Option<usize>,
+    /// No request is left for it.
+    pub(super) is_over: bool,
+}
+
+/// Is it this name, or one below its `*`?
+fn fits(own: &str, name: &str) -> bool {
+    own == name || own.strip_prefix('*').is_some_and(|domain| domain.len() < name.len() && name.ends_with(domain))
 }
 
 /// Its routes.
@@ -41,32 +51,39 @@ pub(super) fn of_site<'a>(world: &mut World<'a>, server: &mut Server<'a>, mut si
     let mut items = Vec::new();
     let whole = at_once(server, &known, &mut site, &mut items);
     world.told.remember(&server.notes);
-    if whole {
-        return items;
+    if !whole {
+        by_location(world, server, &site, &known, &mut items);
     }
+    let from = site.shut_from.unwrap_or(items.len());
+    servers::shut(items.get_mut(from..).unwrap_or_default());
+    items
+}
+
+/// The routes of its locations.
+fn by_location<'a>(world: &mut World<'a>, server: &mut Server<'a>, site: &Site, known: &Known, items: &mut Vec<Item>) {
     let mut locations = Vec::new();
-    gather(&server.scope, "/", &mut locations, &mut server.notes);
+    gather(&server.scope, &[], &mut locations, &mut server.notes);
     let taken: Vec<usize> =
         (0..locations.len()).filter(|i| locations.get(*i).is_some_and(|it| it.shape != Shape::Named)).collect();
     let kinds: Vec<(Kind, bool)> =
-        taken.iter().filter_map(|i| locations.get(*i)).map(|location| (kind(location), is_proxied(location))).collect();
+        taken.iter().filter_map(|i| locations.get(*i)).map(|it| (kind(it, &locations), is_proxied(it))).collect();
     let found = paths::paths(&kinds);
     let mut bare = !kinds.iter().any(|(kind, _)| matches!(kind, Kind::Prefix { text, .. } if text == "/"));
-    for (location, path) in taken.iter().filter_map(|i| locations.get(*i)).zip(found) {
+    for ((at, location), path) in taken.iter().filter_map(|i| Some((*i, locations.get(*i)?))).zip(found) {
         let mut notes = Notes::of(format!("location {}", location.directive.args.join(" ")));
         why::tell(Block::Location, location.directive.inside(), &mut notes);
-        let reading = Reading { world, location, all: &locations, known: known.clone(), notes: &mut notes };
-        let drafts = reading.drafts();
+        let mut drafts = Reading::new(world, location, &locations, (known.clone(), &mut notes)).drafts();
+        nested::keep((at, location), &locations, &world.trust, &mut drafts, &mut notes);
         world.told.once(&mut notes);
         let head = format!("{}: {}", location.directive.place, location.directive.said());
         let comments = std::iter::once(head).chain(notes.comments()).collect();
         let redirect = slash(location, &kinds);
-        place_all(&site, drafts, &path, &location.text, comments, &mut items);
+        place_all(site, drafts, &path, &location.text, comments, items);
         if let Some((path, to)) = redirect {
             let answer = Section::default().with("status", "301").with("to", to);
             let draft = Draft { conditions: Section::default(), body: Section::tall().with("redirect", answer) };
             let said = vec![format!("{}: nginx adds the slash that is missing", location.directive.place)];
-            place_all(&site, vec![draft], &Path::Exact(path.clone()), &path, said, &mut items);
+            place_all(site, vec![draft], &Path::Exact(path.clone()), &path, said, items);
         }
         world.pools.notes.push(notes);
         bare &= path != Path::Any;
@@ -74,9 +91,8 @@ pub(super) fn of_site<'a>(world: &mut World<'a>, server: &mut Server<'a>, mut si
     if bare {
         let body = Section::tall().with("respond", rest(server));
         let draft = Draft { conditions: Section::default(), body };
-        place_all(&site, vec![draft], &Path::Any, "", vec!["no location takes anything else".to_owned()], &mut items);
+        place_all(site, vec![draft], &Path::Any, "", vec!["no location takes anything else".to_owned()], items);
     }
-    items
 }
 
 /// What no location takes: files, if any are served.
@@ -114,6 +130,9 @@ fn at_once(server: &mut Server<'_>, known: &Known, site: &mut Site, items: &mut 
             }
             "if" => {
                 by_condition(directive, server, known, site, items);
+                if site.is_over {
+                    return true;
+                }
                 continue;
             }
             _ => continue,
@@ -152,7 +171,8 @@ fn by_condition(directive: &Directive, server: &mut Server<'_>, known: &Known, s
         _ => None,
     });
     let (Some(answer), Some((mut conditions, equal))) = (answer, asked) else {
-        server.notes.dropped(directive, "no `match` asks for this, or none does what is inside");
+        let why = "no `match` asks for this, or none does what is inside";
+        site.left_out(directive, why, items.len(), &mut server.notes);
         return;
     };
     let hosts = conditions.find("hosts").map(texts).unwrap_or_default();
@@ -161,7 +181,8 @@ fn by_condition(directive: &Directive, server: &mut Server<'_>, known: &Known, s
         (false, true, _) => site.without(hosts, items.len() + 1),
         (true, equal, Some(scheme)) => Some(site.of_scheme(&scheme, equal)),
         _ => {
-            server.notes.dropped(directive, "a location of the server would come before it here");
+            let why = "a location of the server would come before it here";
+            site.left_out(directive, why, items.len(), &mut server.notes);
             None
         }
     };
@@ -181,41 +202,56 @@ fn texts(node: &mut Node) -> Vec<String> {
 }
 
 impl Site {
+    /// Of the rest of the server, if an `if` that is not carried refuses somebody.
+    fn left_out(&mut self, directive: &Directive, why: &str, number: usize, notes: &mut Notes) {
+        if place::refuses(directive) {
+            self.shut_from.get_or_insert(number);
+            notes.dropped(directive, place::REFUSES);
+        } else {
+            notes.dropped(directive, why);
+        }
+    }
+
     /// The part of these hosts, which is no part of the rest any more.
     fn without(&mut self, hosts: Vec<String>, number: usize) -> Option<Self> {
-        let is_own = |name: &String| self.names.contains(name) || self.names.iter().any(|own| own.starts_with("*."));
-        let taken: Vec<String> = hosts.into_iter().filter(|name| self.names.is_empty() || is_own(name)).collect();
-        if taken.is_empty() || self.is_rest {
+        let is_of = |names: &[String], name: &str| names.iter().any(|own| fits(own, name));
+        let is_own = |name: &String| self.names.is_empty() || is_of(&self.names, name);
+        let taken: Vec<String> = hosts.into_iter().filter(|name| is_own(name) && !is_of(&self.covered, name)).collect();
+        if taken.is_empty() {
             return None;
         }
-        let (base, had_names) = (self.base.clone(), !self.names.is_empty());
+        let had_names = !self.names.is_empty();
         self.names.retain(|name| !taken.contains(name));
-        if had_names && self.names.is_empty() {
-            // Nobody is left.
-            self.base.put("methods", Node::list(["NOBODY"]));
-        }
-        let label = format!("{}:{number}", self.label);
-        Some(Self { base, names: taken, label, is_rest: false })
+        self.is_over = had_names && self.names.is_empty();
+        Some(self.part(self.base.clone(), taken, &number.to_string()))
+    }
+
+    fn part(&self, base: Section, names: Vec<String>, label: &str) -> Self {
+        let label = format!("{}:{label}", self.label);
+        Self { base, names, label, covered: Vec::new(), shut_from: None, is_over: false }
     }
 
     /// The part that comes by this scheme, or by the other one.
     fn of_scheme(&mut self, scheme: &str, equal: bool) -> Self {
         let other = if scheme == "http" { "https" } else { "http" };
         let (asked, rest) = if equal { (scheme, other) } else { (other, scheme) };
-        let label = format!("{}:{asked}", self.label);
-        let taken =
-            Self { base: self.base.clone().with("scheme", asked), names: self.names.clone(), label, is_rest: false };
+        let taken = self.part(self.base.clone().with("scheme", asked), self.names.clone(), asked);
         self.base.put("scheme", rest.to_owned());
         taken
     }
 }
 
-fn kind(location: &Location<'_>) -> Kind {
+fn kind(location: &Location<'_>, all: &[Location<'_>]) -> Kind {
     let text = location.text.clone();
     match location.shape {
         Shape::Exact | Shape::Named => Kind::Exact(text),
         Shape::Prefix => Kind::Prefix { text, is_final: location.directive.arg(0) == "^~" },
-        Shape::Regex => Kind::Regex { text, any_case: location.directive.arg(0) == "~*", within: "/".to_owned() },
+        Shape::Regex => Kind::Regex {
+            text,
+            any_case: location.directive.arg(0) == "~*",
+            within: nested::within(location, all).unwrap_or("/").to_owned(),
+            depth: location.parents.len(),
+        },
     }
 }
 
@@ -233,7 +269,7 @@ fn slash(location: &Location<'_>, kinds: &[(Kind, bool)]) -> Option<(String, Str
 }
 
 /// The locations of a block and of those in it.
-fn gather<'a>(scope: &Scope<'a>, within: &str, found: &mut Vec<Location<'a>>, notes: &mut Notes) {
+fn gather<'a>(scope: &Scope<'a>, parents: &[usize], found: &mut Vec<Location<'a>>, notes: &mut Notes) {
     for directive in scope.of_its_own("location") {
         let (sign, text) = match directive.args.as_slice() {
             [text] => match ["=", "^~", "~*", "~"].iter().find(|sign| text.starts_with(**sign)) {
@@ -253,13 +289,10 @@ fn gather<'a>(scope: &Scope<'a>, within: &str, found: &mut Vec<Location<'a>>, no
             notes.dropped(directive, "there are too many locations");
             return;
         }
-        if shape == Shape::Regex && within.len() > 1 {
-            notes.differs(directive, format!("it is asked for all paths, not those below {within} alone"));
-        }
         let inner = scope.inside(directive.inside());
-        let text = text.to_owned();
-        let beneath = if shape == Shape::Prefix { text.clone() } else { within.to_owned() };
-        found.push(Location { directive, scope: inner.clone(), text, shape });
+        let (text, parents) = (text.to_owned(), parents.to_owned());
+        let beneath: Vec<usize> = parents.iter().copied().chain([found.len()]).collect();
+        found.push(Location { directive, scope: inner.clone(), text, shape, parents });
         gather(&inner, &beneath, found, notes);
     }
 }
@@ -313,4 +346,34 @@ fn name_of(label: &str, text: &str, items: &[Item]) -> String {
         return base;
     }
     (2..).map(|number| format!("{base}#{number}")).find(|name| !is_taken(name)).unwrap_or(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{route, yaml};
+
+    #[test]
+    fn no_request_is_left_once_all_names_are_answered() {
+        let text = yaml(
+            "server { listen 80 default_server; return 404; } server { listen 80; server_name a.test; if ($host = a.test) { return 301 https://b.test; } \
+             location / { if ($request_method = POST) { return 200; } proxy_pass http://a; } }",
+        );
+        assert_eq!(text.matches("- name: ").count(), 2, "{text}");
+        assert!(!text.contains("methods:"), "{text}");
+    }
+
+    #[test]
+    fn a_name_is_answered_wherever_the_server_is_reached() {
+        // By its name on one listener, by default on the other.
+        let text = yaml(
+            "server { listen 81 default_server; return 404; } server { listen 80; listen 81; server_name a.test b.test; \
+             if ($host = b.test) { return 403; } location / { proxy_pass http://a; } }",
+        );
+        let of = |name: &str| route(&text, name).contains("status: 403");
+        assert!(of("a.test:1") && of("a.test:any:1"), "{text}");
+        let text = yaml(
+            "server { server_name *.a.test; if ($host = b.other) { return 403; } location / { proxy_pass http://a; } } server { listen 80; server_name b.other; location / { proxy_pass http://a; } }",
+        );
+        assert!(!route(&text, "b.other").contains("403"), "{text}");
+    }
 }

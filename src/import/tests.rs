@@ -8,12 +8,25 @@ use super::*;
 use crate::config::{self, Severity};
 
 fn check(text: &str) -> Vec<Flaw> {
-    let Err(report) = config::parse("moorgate.yaml", text) else { return Vec::new() };
+    let report = match config::parse("moorgate.yaml", text) {
+        Ok(loaded) => return expressions(&loaded.config),
+        Err(report) => report,
+    };
     let errors = report.mistakes.into_iter().filter(|mistake| mistake.severity == Severity::Error);
     errors.map(|it| Flaw { said: format!("{}, {}", it.found, it.meant), path: it.path }).collect()
 }
 
-fn imported(text: impl AsRef<[u8]>) -> Result<Imported, Error> {
+/// Those of routes that are none, as `moorgate check` finds them.
+fn expressions(config: &config::Config) -> Vec<Flaw> {
+    let flaw = |(at, route): (usize, &config::Route)| {
+        let Some(config::route::PathMatch::Regex(regex)) = &route.matches.path else { return None };
+        let said = regex::Regex::new(regex).err()?.to_string().lines().last()?.to_owned();
+        Some(Flaw { path: format!("routes[{at}].match.path.regex"), said })
+    };
+    config.routes.iter().enumerate().filter_map(flaw).collect()
+}
+
+pub(super) fn imported(text: impl AsRef<[u8]>) -> Result<Imported, Error> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nginx.conf");
     fs::write(&file, text).unwrap();
@@ -21,14 +34,27 @@ fn imported(text: impl AsRef<[u8]>) -> Result<Imported, Error> {
 }
 
 /// What is written for this `http` section.
-fn yaml(http: &str) -> String {
+pub(super) fn yaml(http: &str) -> String {
     let imported = imported(format!("events {{ }}\nhttp {{\n{http}\n}}\n")).unwrap();
     let flaws: Vec<_> = imported.flaws.iter().filter(|flaw| !repair::is_of_files(&flaw.path)).collect();
     assert!(flaws.is_empty(), "{flaws:?} {}", imported.yaml);
     imported.yaml
 }
 
-fn notes(http: &str, fate: Fate) -> Vec<String> {
+/// Nobody may ask.
+pub(super) const SHUT: &str = "access: { deny: [0.0.0.0/0, \"::/0\"] }";
+
+/// The route of this name.
+pub(super) fn route(yaml: &str, name: &str) -> String {
+    let names = [format!("{name}\n"), format!("\"{name}\"\n")];
+    let mut routes = yaml.split("- name: ").skip(1);
+    routes
+        .find(|route| names.iter().any(|name| route.starts_with(name)))
+        .unwrap_or_else(|| panic!("{name}: {yaml}"))
+        .to_owned()
+}
+
+pub(super) fn notes(http: &str, fate: Fate) -> Vec<String> {
     let imported = imported(format!("http {{\n{http}\n}}")).unwrap();
     let notes = imported.notes.into_iter().filter(|note| note.fate == fate);
     notes.map(|note| format!("{}: {}: {}", note.place, note.directive, note.why)).collect()
@@ -48,16 +74,15 @@ fn a_header_of_ones_own_takes_the_place_of_all_that_are_inherited() {
 
 #[test]
 fn what_keeps_somebody_out_keeps_everybody_out_where_it_cannot_be_carried() {
-    let shut = "access: { deny: [0.0.0.0/0, \"::/0\"] }";
     for guard in ["auth_basic x;", "auth_request /auth;", "access_by_lua_block { if x then { } end }", "deny all;"] {
         let text = yaml(&format!("server {{ {guard} location / {{ proxy_pass http://a; }} }}"));
-        assert!(text.contains(shut), "{guard}: {text}");
+        assert!(text.contains(SHUT), "{guard}: {text}");
     }
     let text = yaml(
         "server { listen 443 ssl; } server { listen 443 ssl; server_name a.test; ssl_client_certificate c.pem; \
          ssl_verify_client on; location / { proxy_pass http://a; } }",
     );
-    assert!(text.contains(shut), "{text}");
+    assert!(text.contains(SHUT), "{text}");
     for open in ["auth_basic off;", "allow all; deny 10.0.0.1;", ""] {
         let text =
             yaml(&format!("server {{ auth_basic x; location / {{ auth_basic off; {open} proxy_pass http://a; }} }}"));
@@ -82,7 +107,7 @@ fn nothing_is_left_out_silently() {
         "nginx.conf:7: sub_filter a b: bodies",
         "nginx.conf:8: access_log off: all requests",
         "nginx.conf:9: send_timeout 1s: it is said once",
-        "nginx.conf:10: if ($http_x ~ y): no `match`",
+        "nginx.conf:10: if ($http_x ~ y): it refuses some, and no `match`",
         "nginx.conf:13: error_page 404 /404.html: answers",
     ] {
         assert!(told(begins), "{begins}: {said:#?}");

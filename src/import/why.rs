@@ -2,7 +2,6 @@
 
 use super::notes::Notes;
 use super::reader::Directive;
-use super::scope::Scope;
 
 /// Where a directive stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,14 +318,6 @@ fn reason(name: &str) -> &'static str {
     }
     let found = REASONS.iter().find(|(begins, _)| name.starts_with(begins));
     found.map_or("this directive is not known to the import", |(_, why)| why)
-}
-
-/// Directives that keep somebody out, and cannot be carried: what they guard stays shut.
-pub(super) fn guards<'a>(scope: &Scope<'a>) -> Option<&'a Directive> {
-    let in_force = |name: &&str| scope.one(name).filter(|it| it.arg(0) != "off");
-    ["auth_basic", "auth_request", "auth_jwt", "secure_link", "access_by_lua_block", "access_by_lua_file"]
-        .iter()
-        .find_map(in_force)
 }
 
 #[cfg(test)]

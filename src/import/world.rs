@@ -9,6 +9,7 @@ use super::notes::{Notes, Told};
 use super::pools::Pools;
 use super::reader::Directive;
 use super::scope::Scope;
+use super::trusted::Trust;
 use super::units;
 use super::variables::Known;
 
@@ -19,8 +20,10 @@ pub(super) struct World<'a> {
     pub(super) pools: Pools<'a>,
     pub(super) splits: HashMap<String, &'a Directive>,
     pub(super) zones: Zones<'a>,
-    /// Is anybody's word on the client's address trusted?
-    pub(super) has_proxies: bool,
+    /// Whose word on the client's address is taken?
+    pub(super) trust: Trust,
+    /// Is there a certificate, so that listeners speak TLS?
+    pub(super) has_tls: bool,
     /// Of the server that is being read, where all its listeners speak the same.
     pub(super) scheme: Option<&'static str>,
     pub(super) told: Told,
@@ -37,15 +40,14 @@ impl<'a> World<'a> {
                 .collect::<HashMap<_, _>>()
         };
         let zones = |name: &'static str| named(name).map(|it| (access::zone_of(it), it)).collect::<HashMap<_, _>>();
-        let proxies = |directives: &[Directive]| directives.iter().any(|it| it.name == "set_real_ip_from");
-        let servers = named("server").any(|server| proxies(server.inside()));
         Self {
             http: Scope::top(http),
             folder: path.parent().map_or_else(PathBuf::new, Path::to_path_buf),
             pools: Pools { upstreams: named("upstream").collect(), maps: made("map"), ..Pools::default() },
             splits: made("split_clients"),
             zones: Zones { rate: zones("limit_req_zone"), concurrency: zones("limit_conn_zone"), ..Zones::default() },
-            has_proxies: proxies(http) || servers,
+            trust: Trust::default(),
+            has_tls: false,
             scheme: None,
             told: Told::default(),
             head: Vec::new(),
@@ -60,40 +62,6 @@ impl<'a> World<'a> {
         }
         known
     }
-}
-
-/// `trusted_proxies` and `client_address`, of `http` and all servers.
-pub(super) fn proxies(servers: &[Scope<'_>], http: &Scope<'_>, notes: &mut Notes) -> Section {
-    let mut networks: Vec<String> = Vec::new();
-    let mut header = None;
-    let mut recursive = false;
-    for scope in servers.iter().chain([http]) {
-        for directive in scope.all("set_real_ip_from") {
-            match units::network(directive.arg(0)) {
-                Some(network) if !networks.contains(&network) => networks.push(network),
-                Some(_) => {}
-                None => notes.dropped(directive, "no address and no network"),
-            }
-        }
-        header = header.or(scope.one("real_ip_header"));
-        recursive |= scope.is_on("real_ip_recursive");
-    }
-    let mut section = Section::default();
-    if networks.is_empty() {
-        return section;
-    }
-    let several = networks.len() > 1;
-    section.put("trusted_proxies", Node::list(networks));
-    let name = header.map_or("X-Real-IP", |directive| directive.arg(0)).to_ascii_lowercase();
-    match name.as_str() {
-        "x-forwarded-for" => {}
-        "proxy_protocol" => section.put("client_address", "off"),
-        name => section.put("client_address", name.to_owned()),
-    }
-    if let (true, false, Some(directive)) = (several, recursive, header) {
-        notes.differs(directive, "the list is read over trusted addresses, as with `real_ip_recursive on`");
-    }
-    section
 }
 
 /// What `http` says, or every server that says anything.

@@ -278,3 +278,23 @@ fn each_thing_that_is_carried_becomes_what_it_was() {
     assert_eq!(run(&["import", "from-nginx.conf"]), golden);
     assert!(run(&["check", "--config", "from-nginx.yaml"]).ends_with("from-nginx.yaml: ok\n"));
 }
+
+#[test]
+fn what_cannot_be_kept_shut_is_told_first_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nginx.conf");
+    let location = |sign: &str, rest: &str| format!("location {sign} {{ {rest} proxy_pass http://127.0.0.1:9; }}\n");
+    let write = |guard: &str| {
+        std::fs::write(&file, format!("server {{\n{}{guard}}}\n", location("/", ""))).unwrap();
+        import(&[&file])
+    };
+    // An expression that is none here, and nothing that takes its place.
+    let open = write(&location("~ ^/(a)\\1", "deny all;"));
+    assert_eq!(open.status.code(), Some(1));
+    assert!(String::from_utf8(open.stdout).unwrap().starts_with("# OPEN: nginx.conf:3: routes["));
+    assert!(String::from_utf8(open.stderr).unwrap().starts_with("OPEN: nginx.conf:3: routes["));
+    let shut = write(&location("~ /\\.(?!well-known)", "deny all;"));
+    assert!(shut.status.success(), "{shut:?}");
+    let yaml = String::from_utf8(shut.stdout).unwrap();
+    assert!(yaml.contains("deny: [0.0.0.0/0, \"::/0\"]") && !yaml.contains("OPEN"), "{yaml}");
+}
