@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::rig::{self, Client, Gateway, Metrics, Origin, eventually, on};
+use crate::rig::{self, Ask, Client, Gateway, Metrics, Origin, eventually, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, slow_start: { window: 120s, from: 10%, hold: off }, \
     health: { probe: { interval: 300ms, timeout: 5s, http: { path: /healthz } } }, guard: { max_moved: 45% }, origins: $origins } }\n";
@@ -83,7 +83,8 @@ fn watch(admin: SocketAddr, stop: Arc<AtomicBool>) -> JoinHandle<Vec<f64>> {
     std::thread::spawn(move || {
         let mut parts = Vec::new();
         while !stop.load(Relaxed) {
-            let status: Value = serde_json::from_str(&Client::new(admin).get("/status").text()).unwrap();
+            let ask = Ask::get("/status").header("Host", &admin.to_string());
+            let status: Value = serde_json::from_slice(&Client::new(admin).send(&ask).unwrap().body).unwrap();
             parts.push(status["pools"]["p"]["origins"]["d"]["weight"]["effective"].as_f64().unwrap());
             std::thread::sleep(Duration::from_millis(20));
         }
