@@ -145,7 +145,7 @@ impl Lease {
             Outcome::Abandoned | Outcome::Failed(Class::BodyTooLarge | Class::Deadline) => return,
             Outcome::Answered { status } => {
                 self.answered(status, now);
-                (status >= 500, is_failure(status), status >= 500 && status != OVERLOADED)
+                (status >= 500, is_failure(status), Some(status >= 500 && status != OVERLOADED))
             }
             // Failures of ours or of the client say nothing about the origin.
             Outcome::Failed(Class::LocalLimit | Class::ClientGone | Class::ClientTimeout | Class::DrainTimeout) => {
@@ -156,7 +156,8 @@ impl Lease {
             Outcome::Failed(class) => {
                 self.failed(class, now);
                 self.took(true, now);
-                (true, true, class != Class::Stale)
+                // A kept connection that was closed is neither a request that failed nor one that did not.
+                (true, true, (class != Class::Stale).then_some(true))
             }
         };
         if failed {
@@ -164,7 +165,9 @@ impl Lease {
         }
         let took = self.answer.map(|(_, at)| at.saturating_duration_since(self.began));
         self.origin.tally().record(error, took, self.hit, now);
-        self.health().ended(unfit);
+        if let Some(unfit) = unfit {
+            self.health().ended(unfit);
+        }
     }
 
     /// What traffic says about the origin's health: rule H2.
@@ -300,6 +303,30 @@ mod tests {
             }
             pool.roster().judge(&mut course, now);
             assert_eq!(only_origin(&pool).health().verdict(), verdict, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_ends_no_row_of_failures() {
+        let mut written = section(&["a", "b", "c"]);
+        written.health.probe = Off::Off;
+        written.health.outlier_detection = Off::On(OutlierDetection { failures: Off::On(2), ..Default::default() });
+        for (between, verdict) in [
+            (Outcome::Failed(Class::Stale), Verdict::Down),
+            (Outcome::Abandoned, Verdict::Down),
+            (Outcome::Answered { status: 200 }, Verdict::Up),
+        ] {
+            let (pool, now, mut course) = (compiled(&written, None), Instant::now(), Course::default());
+            pool.roster().judge(&mut course, now);
+            for outcome in [Outcome::Failed(Class::Reset), between, Outcome::Failed(Class::Reset)] {
+                let asked = |n: u32| {
+                    let ask = Ask { hash: Some(n.wrapping_mul(0x9e37_79b9)), tried: &[], now };
+                    pool.pick(&ask, &mut Rng::with_seed(1)).filter(|pick| pick.member == 0)
+                };
+                (0..300).find_map(asked).unwrap().lease(now).finish(outcome, now);
+            }
+            pool.roster().judge(&mut course, now);
+            assert_eq!(only_origin(&pool).health().verdict(), verdict, "{between:?}");
         }
     }
 
