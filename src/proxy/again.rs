@@ -82,10 +82,6 @@ impl Gateway {
         reused: bool,
         now: Instant,
     ) -> Box<Error> {
-        if looks_again(&error) {
-            error.set_retry(true);
-            return error;
-        }
         let Some(running) = &ctx.running else {
             error.set_retry(false);
             return error;

@@ -4,7 +4,6 @@
 //! A turn is over when the connection may be used: its handshakes are a part of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,7 +39,7 @@ pub(super) struct Dial {
 #[derive(Debug)]
 struct Flown {
     flights: Arc<Flights>,
-    key: AtomicU64,
+    key: u64,
     most: usize,
 }
 
@@ -63,8 +62,7 @@ pub(super) fn dial(
 ) -> Option<Arc<Dial>> {
     let most = peer.options.max_h2_streams;
     let flights = flights.filter(|_| most > 1 && peer.options.alpn.get_min_http_version() == 2);
-    let shared =
-        flights.map(|flights| Flown { flights: Arc::clone(flights), key: AtomicU64::new(peer.reuse_hash()), most });
+    let shared = flights.map(|flights| Flown { flights: Arc::clone(flights), key: peer.reuse_hash(), most });
     if connecting.is_none() && shared.is_none() {
         return None;
     }
@@ -124,8 +122,7 @@ impl Dial {
         if self.state.lock().waits >= WAITS {
             return Ok(());
         }
-        let key = key.load(Relaxed);
-        let waiting = match flights.join(key, *most) {
+        let waiting = match flights.join(*key, *most) {
             Part::Make(making) => {
                 self.state.lock().making = Some(making);
                 return Ok(());
@@ -141,7 +138,7 @@ impl Dial {
             }
             Ok(Some(End::Made) | None) => Err(look_again()),
             Err(_) => {
-                flights.pass_over(key, &waiting);
+                flights.pass_over(*key, &waiting);
                 Err(look_again())
             }
         }
@@ -150,13 +147,6 @@ impl Dial {
     /// Did the connection fail that another request made for this one too? It is that one's evidence.
     pub(super) fn shares_failure(&self) -> bool {
         self.state.lock().shares_failure
-    }
-
-    /// A connection of another kind is looked for.
-    pub(super) fn looks_for(&self, peer: &HttpPeer) {
-        if let Some(shared) = &self.shared {
-            shared.key.store(peer.reuse_hash(), Relaxed);
-        }
     }
 
     /// The connection may be used, or none came about: the turn is over, and those who waited are told.
@@ -227,17 +217,5 @@ mod tests {
         let (told, ()) = tokio::join!(last.make_or_wait(), async { next.ended(Err(&ErrorType::ConnectRefused)) });
         assert_eq!(told.unwrap_err().etype(), &ErrorType::ConnectRefused);
         assert_eq!([late, next, last].map(|dial| dial.shares_failure()), [false, false, true]);
-    }
-
-    #[tokio::test]
-    async fn one_that_leaves_a_connection_makes_or_waits_for_one_of_its_new_kind() {
-        let (flights, limit) = (Arc::default(), Duration::from_secs(10));
-        let (_, first) = shared(1, &flights, limit);
-        let (mut peer, second) = shared(1, &flights, limit);
-        first.make_or_wait().await.unwrap();
-        peer.group_key = 2;
-        second.looks_for(&peer);
-        second.make_or_wait().await.unwrap();
-        assert!(makes(&first) && makes(&second));
     }
 }

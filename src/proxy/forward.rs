@@ -104,11 +104,6 @@ impl Gateway {
         }
         let (timeouts, limits, took) = (*route.timeouts(ctx.pool), settings.connections, took(settings, held.digest));
         let group = ctx.running.as_ref().map(|running| self.group(running.lease.origin(), settings));
-        let entered =
-            if shared { Shared::enter(&self.pulses, held, silence(ctx.streams, &timeouts), now) } else { None };
-        if shared && entered.is_none() {
-            return Err(self.elsewhere(ctx, held.peer));
-        }
         let (served, age) = self.connections.count(held.fd, held.reused, now);
         let last =
             limits.max_requests.is_some_and(|most| served >= most) || limits.max_age.is_some_and(|most| age >= most);
@@ -127,7 +122,7 @@ impl Gateway {
         if last && h2 && Some(running.group) == group {
             running.lease.origin().hide_idle(self.shard);
         }
-        running.shared = entered;
+        running.shared = shared.then(|| Shared::begin(held.digest, now));
         if !shared {
             running.watch = Some(self.watchdog.watch(held.fd, silence(ctx.streams, &timeouts), end, now));
             owe(ctx, now);
@@ -152,7 +147,6 @@ impl Gateway {
             return answer::interim(head, ctx, now);
         }
         running.answer = Answer::Header;
-        running.shared.iter_mut().for_each(Shared::answered);
         let status = head.status.as_u16();
         running.lease.answered(status, now);
         ctx.headed = Some(now);

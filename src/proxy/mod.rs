@@ -55,7 +55,6 @@ pub use ctx::Ctx;
 use flight::Flights;
 use mirror::Mirrors;
 use served::Connections;
-use shared::Pulses;
 use watchdog::Watchdog;
 
 /// Boxed, because Pingora moves it through the states of a future that is itself moved to the heap.
@@ -69,7 +68,6 @@ pub struct Gateway {
     shard: usize,
     connections: Connections,
     flights: Arc<Flights>,
-    pulses: Pulses,
     ready: Ready,
     mirror: Mirrors,
 }
@@ -81,17 +79,7 @@ impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
     pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
         let (watchdog, connections, mirror) = (Arc::default(), Connections::default(), Mirrors::default());
-        Self {
-            store,
-            log,
-            watchdog,
-            shard,
-            connections,
-            flights: Arc::default(),
-            pulses: Pulses::default(),
-            ready,
-            mirror,
-        }
+        Self { store, log, watchdog, shard, connections, flights: Arc::default(), ready, mirror }
     }
 
     /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
