@@ -1,4 +1,4 @@
-# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
@@ -7,7 +7,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 # A wire test waits for most of its time: half as many again as there are cores run at once.
 TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
-.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-versus bench-incidents sim mutants image-test needs
+.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-versus bench-incidents sim mutants image-test book needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -81,6 +81,13 @@ image-test: needs
 	docker/check --install
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
 	docker/image-test --binary $(PLACE)/moorgate
+
+# docs/ as a book, in target/book, with what its pages lead to beside it; `mdbook serve docs` shows it while it is written.
+BOOK = $${CARGO_TARGET_DIR:-target}/book
+book:
+	@command -v mdbook >/dev/null || { echo "missing: mdbook; $(CARGO) install --locked mdbook" >&2; exit 1; }
+	mdbook build docs --dest-dir "$$(mkdir -p $(BOOK) && cd $(BOOK) && pwd)/docs"
+	cp -r README.md CONTRIBUTING.md conf docker $(BOOK)/
 
 needs:
 	@.ci/needs

@@ -16,6 +16,7 @@ mod balancing;
 mod behind_a_balancer;
 mod behind_haproxy;
 mod beside_nginx;
+mod book;
 mod books_agree;
 mod buffering;
 mod changes_on_the_way;
