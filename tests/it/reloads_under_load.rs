@@ -216,7 +216,8 @@ fn p1_every_request_is_placed_by_one_ring() {
     assert_eq!(rings.len(), 2);
     let moved = (0..100).map(|n| format!("/obj/{n}"));
     let moved = moved.filter(|key| {
-        rings.iter().map(|ring| &places[&((*ring).clone(), key.clone())]).collect::<BTreeSet<_>>().len() > 1
+        // a key that was asked for under one of them only tells nothing
+        rings.iter().filter_map(|ring| places.get(&((*ring).clone(), key.clone()))).collect::<BTreeSet<_>>().len() > 1
     });
     assert!(moved.count() > 20, "the two rings are too alike to tell one from the other");
     for (n, ring) in then.iter().enumerate() {
