@@ -1,4 +1,4 @@
-# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-versus | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-compare | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
@@ -7,7 +7,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 # A wire test waits for most of its time: half as many again as there are cores run at once.
 TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
-.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-versus bench-incidents sim mutants image-test book needs
+.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-compare bench-incidents sim mutants image-test book needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -50,12 +50,15 @@ bench: needs
 smoke: needs
 	$(CARGO) bench --locked --profile $(PROFILE) --bench '*' -- --test
 
-# CPU, memory and instructions of the shipped build beside nginx, HAProxy and stock Pingora, in one run of some ten
-# minutes; `ARGS="small --rounds 3"` for less, `ARGS=--json` for a program.
-bench-versus: needs
+# What the shipped build costs beside nginx, HAProxy, Envoy, Caddy and stock Pingora with the same duties, in one run of some
+# twenty minutes that wants the machine for itself: tables and a chart go to benches/results and into the README.
+# `ARGS="small tls --rounds 3"` for less, `ARGS=--help` for the jobs. It builds as a release does, which takes a while.
+COMPARED = $${CARGO_TARGET_DIR:-target}
+bench-compare: needs
 	@benches/versus/needs
 	$(CARGO) build --locked --release --features versus --bin moorgate --bin stock --bin stock_mimalloc
-	benches/versus/run --binaries $${CARGO_TARGET_DIR:-target}/release $(ARGS)
+	benches/versus/run --binaries $(COMPARED)/release --envoy "$$(benches/versus/envoy $(COMPARED)/versus)" \
+		--results benches/results --readme README.md $(ARGS)
 
 # The three incidents beside an nginx that does what the operators did, in some six minutes: tables and charts go to
 # benches/results and into the README. `ARGS=2` for one of them.

@@ -1,25 +1,52 @@
-"""Requests: as many as go through, an exact number, or at a pace.
+"""Requests: as many as go through, an exact number, or at a pace; a connection or a handshake for each, or none.
 
 Targets differ in a thousand keys, and their arguments come in an order that a normalising key has to change.
 """
 
+import json
+import os
 import re
 import selectors
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 HOST = "img.example.com"
 KEYS = 1000
 
+# What a client offers decides what is negotiated, so that nobody is measured by a cipher of its own choice.
+TLS = """
+openssl_conf = all
+[all]
+ssl_conf = ssl
+[ssl]
+system_default = clients
+[clients]
+MinProtocol = TLSv1.3
+Ciphersuites = TLS_AES_128_GCM_SHA256
+Groups = X25519
+"""
+
 SCRIPT = """
-local requests, at = {{}}, 0
+local requests, at = {{}}, math.random(0, {keys} - 1)
+local headers = {{ Host = "{host}", ["User-Agent"] = "wrk" }}
+if {close} then headers["Connection"] = "close" end
 init = function()
+  math.randomseed(os.time())
   for key = 0, {keys} - 1 do
-    requests[key] = wrk.format("GET", "{folder}" .. key .. ".jpg?w=640&v=" .. key, {{ Host = "{host}" }})
+    requests[key] = wrk.format("GET", "{folder}" .. key .. ".jpg?w=640&v=" .. key, headers)
   end
 end
 request = function() at = (at + 1) % {keys} return requests[at] end
+{pace}
+done = function(summary, latency)
+  local errors = summary.errors
+  io.write(string.format('{{"requests": %d, "seconds": %f, "p50": %f, "p99": %f, "p99.9": %f, "failed": %d, "cut": %d}}\\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000,
+    latency:percentile(99.9) / 1000, errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+end
 """
 
 
@@ -28,15 +55,62 @@ def target(key, folder="/img/"):
     return f"{folder}{key}.jpg?w=640&v={key}"
 
 
-def saturate(port, seconds, folder, where, connections=64):
-    """Requests answered within so many seconds over so many connections; every one of them has to succeed."""
+def environment(where):
+    """For clients of TLS."""
+    config = where / "clients.cnf"
+    config.write_text(TLS)
+    return {**os.environ, "OPENSSL_CONF": str(config)}
+
+
+def wrk(url, seconds, where, folder="/img/", connections=64, keys=KEYS, close=False, pace=0):
+    """Requests answered within so many seconds, and their times in ms. `pace`: ms between two of a connection."""
     script = where / "wrk.lua"
-    script.write_text(SCRIPT.format(keys=KEYS, folder=folder, host=HOST))
-    command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "-s", str(script), f"http://127.0.0.1:{port}"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30, check=True).stdout
-    if "Non-2xx" in said or "Socket errors" in said:
-        raise RuntimeError(f"requests failed:\n{said}")
-    return int(re.search(r"(\d+) requests in", said).group(1))
+    paced = f"delay = function() return math.random({pace // 2}, {pace * 3 // 2}) end" if pace else ""
+    script.write_text(SCRIPT.format(keys=keys, folder=folder, host=HOST, close=str(close).lower(), pace=paced))
+    command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script), url]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, env=environment(where))
+    if run.returncode:
+        raise RuntimeError(f"wrk: {run.stderr or run.stdout}")
+    return json.loads(run.stdout[run.stdout.rindex("{") :])
+
+
+def h2load(port, seconds, where, connections=16, streams=8):
+    """The same by HTTP/2 over TLS, so many streams at once on each connection."""
+    targets, log = where / "h2load.targets", where / "h2load.log"
+    targets.write_text("".join(f"https://{HOST}{target(key)}\n" for key in range(KEYS)))
+    log.unlink(missing_ok=True)
+    command = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", f"-D{seconds}", "-i", str(targets)]
+    command += [f"--log-file={log}", f"--connect-to=127.0.0.1:{port}"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, env=environment(where))
+    if run.returncode or "Application protocol: h2" not in run.stdout:
+        raise RuntimeError(f"h2load: {run.stdout}{run.stderr}")
+    took, failed = [], 0
+    for line in log.read_text().splitlines():
+        _, status, micros = line.split("\t")[:3]
+        failed += status != "200"
+        took.append(int(micros) / 1000)
+    return {"seconds": seconds, **times(took), "failed": failed, "cut": 0}
+
+
+def handshakes(port, seconds, where, resumed, clients=4):
+    """A connection by TLS for each request, and whether its session was resumed is looked at each time."""
+    command = [sys.executable, str(Path(__file__).parent / "handshakes.py"), str(port), str(seconds)]
+    command += ["resumed" if resumed else "new"]
+    began = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(where)) for _ in range(clients)]
+    took = []
+    for one in began:
+        said, _ = one.communicate(timeout=seconds + 60)
+        if one.returncode:
+            raise RuntimeError("a client of TLS failed")
+        took += json.loads(said)
+    return {"seconds": seconds, **times(took), "failed": 0, "cut": 0}
+
+
+def times(took):
+    """How many there were, and their percentiles."""
+    took = sorted(took)
+    at = lambda part: took[min(len(took) - 1, int(len(took) * part))]
+    return {"requests": len(took), "p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999)}
 
 
 class Client:

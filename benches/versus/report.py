@@ -1,5 +1,7 @@
-"""Rows as a table, and the machine they were measured on."""
+"""Figures as tables, the machine they were measured on, and what stands in the README."""
 
+import hashlib
+import json
 import os
 import platform
 import re
@@ -7,6 +9,8 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+
+BEGIN, END = "<!-- written by make bench-compare -->", "<!-- end of what make bench-compare wrote -->"
 
 
 def table(rows):
@@ -21,16 +25,90 @@ def table(rows):
     return "\n".join(f"| {line} |" for line in shown)
 
 
+def today():
+    return time.strftime("%Y-%m-%d")
+
+
 def machine(*programs):
     """What it ran on, and beside which of these programs, as far as they are there."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     programs = [program for program in programs if shutil.which(program)]
-    said = {program: subprocess.run([program, "-v"], capture_output=True, text=True) for program in programs}
-    version = lambda one: re.search(r"\d+(?:\.\d+)+", one.stdout + one.stderr).group()
     return {
-        "date": time.strftime("%Y-%m-%d"),
+        "date": today(),
         "processor": f"{os.cpu_count()} x {model.group(1) if model else platform.machine()}",
         "kernel": platform.release(),
         "load": round(os.getloadavg()[0], 1),
-        **{program: version(one) for program, one in said.items()},
+        **{program: version([program, "-v"]) for program in programs},
     }
+
+
+def version(command):
+    """What a program says of itself."""
+    said = subprocess.run(command, capture_output=True, text=True)
+    return re.search(r"\d+(?:\.\d+)+", (said.stdout + said.stderr).replace("/", " ").split("version: ")[-1]).group()
+
+
+def versions(peers, binaries):
+    """Which versions were compared; of the gateway also which build."""
+    found = {peer.name: version(peer.program) for peer in peers if peer.program}
+    lock = Path(__file__).parents[2] / "Cargo.lock"
+    found["Pingora"] = re.search(r'name = "pingora"\nversion = "(.*?)"', lock.read_text()).group(1)
+    gateway = binaries / "moorgate"
+    if gateway.exists():
+        found["Moorgate"] += f" ({binaries.name}, sha256 {hashlib.sha256(gateway.read_bytes()).hexdigest()[:12]})"
+    return found
+
+
+def told(found):
+    """Everything, as Markdown."""
+    said = [line(found["machine"]), line(found["versions"])]
+    if found.get("duties"):
+        said += ["## What each was seen to do", table(found["duties"])]
+    for job in found["jobs"].values():
+        rounds = f"{job['rounds']} rounds of {job['seconds']} s" if "CPU µs" in (job["rows"] or [{}])[0] else "once"
+        said += [f"## {job['title']}", f"{job['date']}, {rounds}"]
+        said += [table(job["rows"])] if job["rows"] else []
+        said += [f"{name} is left out: {why}" for name, why in job["out"].items()]
+    return "\n\n".join(said) + "\n"
+
+
+def line(facts):
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def write(results, found, readme):
+    """The figures, all tables, the chart, and the short table of the README."""
+    import bars
+
+    results.mkdir(exist_ok=True)
+    (results / "compare.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    (results / "compare.md").write_text(f"# Beside other proxies\n\nBy `make bench-compare`.\n\n{told(found)}")
+    bars.write(results / "compare.svg", panels(found["jobs"]))
+    if readme:
+        chart = os.path.relpath(results / "compare.svg", readme.resolve().parent)
+        inside = short(found, chart, os.path.relpath(results / "compare.md", readme.resolve().parent))
+        before, mark, rest = readme.read_text().partition(BEGIN)
+        if not mark:
+            raise RuntimeError(f"{readme} has no place for the table: {BEGIN}")
+        readme.write_text(f"{before}{BEGIN}\n\n{inside}\n\n{END}{rest.partition(END)[2]}")
+
+
+def panels(jobs):
+    """Of each job with CPU for requests: its title, and figures by contender."""
+    cpu = [job for job in jobs.values() if job["rows"] and "user" in job["rows"][0]]
+    return [(job["title"], [(row["proxy"], row["CPU µs"], row["x nginx"]) for row in job["rows"]]) for job in cpu]
+
+
+def short(found, chart, all_of_it):
+    """One line a job, one column a contender."""
+    names = list(dict.fromkeys(row["proxy"] for job in found["jobs"].values() for row in job["rows"]))
+    rows = []
+    for name, job in found["jobs"].items():
+        what, unit = {"idle": ("MiB in all", "MiB"), "reload": ("x quiet", "p99 x quiet"), "instructions": (None, None)}.get(
+            name, ("CPU µs", "CPU µs a request")
+        )
+        if what and job["rows"]:
+            of = {row["proxy"]: row[what] for row in job["rows"]}
+            rows.append({"": f"{job['title']}: {unit}", **{name: str(of.get(name, "")) for name in names}})
+    about = f"{line(found['machine'])}; {line(found['versions'])}. Everything: [{Path(all_of_it).name}]({all_of_it})."
+    return f"![CPU for a request]({chart})\n\n{table(rows)}\n\n{about}"

@@ -1,4 +1,4 @@
-//! What does Pingora's own proxy service cost for the same job? `stock ADDRESS THREADS ORIGIN…`
+//! What does Pingora's own proxy service cost for the same job? `stock ADDRESS TLS-ADDRESS CERTIFICATE KEY THREADS ORIGIN…`
 //!
 //! The least it needs: an origin by consistent hash of host and target, connections kept both ways. No log, no headers,
 //! no counters, no retries. The product never uses that service; here it is what the product is held against.
@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pingora::listeners::tls::TlsSettings;
 use pingora::prelude::*;
 use pingora::server::configuration::ServerConf;
 use pingora_load_balancing::selection::consistent::KetamaHashing;
@@ -28,21 +29,25 @@ impl ProxyHttp for Stock {
         peer.options.connection_timeout = Some(Duration::from_secs(1));
         peer.options.read_timeout = Some(Duration::from_secs(10));
         peer.options.write_timeout = Some(Duration::from_secs(10));
-        peer.options.idle_timeout = Some(Duration::from_secs(15));
+        peer.options.idle_timeout = Some(Duration::from_secs(60));
         Ok(Box::new(peer))
     }
 }
 
 pub(crate) fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let usage = "stock ADDRESS THREADS ORIGIN…";
-    let (address, threads) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?.parse()?);
+    let mut next = || arguments.next().ok_or("stock ADDRESS TLS-ADDRESS CERTIFICATE KEY THREADS ORIGIN…");
+    let (plain, tls, certificate, key) = (next()?, next()?, next()?, next()?);
+    let threads = next()?.parse()?;
     let origins = LoadBalancer::try_from_iter(arguments)?;
-    let conf = ServerConf { threads, upstream_keepalive_pool_size: 320, ..ServerConf::default() };
+    let conf = ServerConf { threads, upstream_keepalive_pool_size: 4096, ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     let mut service = http_proxy_service(&server.configuration, Stock(origins));
-    service.add_tcp(&address);
+    service.add_tcp(&plain);
+    let mut settings = TlsSettings::intermediate(&certificate, &key)?;
+    settings.enable_h2();
+    service.add_tls_with_settings(&tls, None, settings);
     server.add_service(service);
     server.run_forever()
 }
