@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_yaml::{Mapping, Value};
 
-use crate::rig::Authority;
+use crate::rig::{Authority, haproxy_checks};
 
 /// Where a block belongs that does not begin at the top: by its first key.
 const INSIDE: [(&str, &[&str]); 6] = [
@@ -26,12 +26,12 @@ pub(crate) fn documents() -> Vec<PathBuf> {
     pages.chain([root.join("README.md")]).collect()
 }
 
-/// The YAML blocks of a document, with the line each begins at.
-fn blocks(text: &str) -> Vec<(usize, String)> {
+/// The blocks of a document in this language, with the line each begins at.
+fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
     let (mut blocks, mut block) = (Vec::new(), None::<(usize, String)>);
     for (at, line) in text.lines().enumerate() {
         match (&mut block, line.starts_with("```")) {
-            (None, _) if line == "```yaml" => block = Some((at + 1, String::new())),
+            (None, true) if &line[3..] == language => block = Some((at + 1, String::new())),
             (Some(_), true) => blocks.extend(block.take()),
             (Some((_, text)), false) => *text += &format!("{line}\n"),
             _ => {}
@@ -88,7 +88,7 @@ fn every_block_of_the_documents_is_taken() {
     std::fs::copy(folder.path().join("origins-ca.pem"), folder.path().join("clients-ca.pem")).unwrap();
     let mut count = 0;
     for path in documents() {
-        for (line, block) in blocks(&fs::read_to_string(&path).unwrap()) {
+        for (line, block) in blocks(&fs::read_to_string(&path).unwrap(), "yaml") {
             let file = folder.path().join(format!("{}-{line}.yaml", path.file_stem().unwrap().to_string_lossy()));
             let text = serde_yaml::to_string(&whole(&block)).unwrap();
             fs::write(&file, text.replace("/etc/moorgate/tls", &folder.path().display().to_string())).unwrap();
@@ -102,4 +102,20 @@ fn every_block_of_the_documents_is_taken() {
         }
     }
     assert!(count > 20, "{count} blocks were found");
+}
+
+#[test]
+fn haproxy_takes_its_own_side_of_the_page_about_it() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/from-haproxy.md");
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new("example").issue("www.example.com").write(folder.path(), "site", "key");
+    let [pem, key, file] = ["site.pem", "key.pem", "haproxy.cfg"].map(|name| folder.path().join(name));
+    fs::write(&pem, [fs::read(&pem).unwrap(), fs::read(key).unwrap()].concat()).unwrap();
+    let blocks = blocks(&fs::read_to_string(page).unwrap(), "haproxy");
+    assert_eq!(blocks.len(), 1);
+    for (line, block) in blocks {
+        fs::write(&file, block.replace("/etc/haproxy/site.pem", &pem.display().to_string())).unwrap();
+        let (said, is_good) = haproxy_checks(&file);
+        assert!(is_good && !said.contains("WARNING"), "from-haproxy.md:{line}: {said}");
+    }
 }

@@ -62,6 +62,13 @@ impl Haproxy {
     }
 }
 
+/// Has HAProxy check this file: what it says, and whether it would start with it.
+pub(crate) fn haproxy_checks(file: &Path) -> (String, bool) {
+    let checked = Command::new(program()).arg("-c").arg("-f").arg(file).output().unwrap();
+    let said = [checked.stdout, checked.stderr].concat();
+    (String::from_utf8_lossy(&said).into_owned(), checked.status.success())
+}
+
 /// Where HAProxy is: a test that needs it does not do without.
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -61,7 +61,7 @@ pub(crate) use frames::{Frames, frames};
 pub(crate) use gateway::{Gateway, gateway};
 pub(crate) use grpc::call;
 pub(crate) use h2c::{h2c, h2c_behind, h2c_download, h2c_given_up, h2c_shut, h2c_slow_upload, h2c_stalled, h2c_upload};
-pub(crate) use haproxy::{Haproxy, haproxy};
+pub(crate) use haproxy::{Haproxy, haproxy, haproxy_checks};
 pub(crate) use load::{Load, Running, Tally, load};
 pub(crate) use map::{keys, map, shares};
 pub(crate) use metrics::Metrics;
