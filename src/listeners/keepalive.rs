@@ -90,7 +90,7 @@ where
         if wire.is_silent() {
             (desk.rejected)(SILENT);
         }
-        close(&socket, &wire).await;
+        close(&socket, &wire, spoken).await;
     }
     // whoever waits for the last connection finds it closed
     drop(socket);
@@ -255,13 +255,15 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
     }
 }
 
-/// Closes the connection so that what we sent arrives.
-async fn close(socket: &TcpStream, wire: &Wire) {
+/// Closes the connection so that what we sent arrives. By HTTP/2 a client may be sending requests while it is told that they
+/// come too late: a reset could overtake that, and then it would not know that it may send them again.
+async fn close(socket: &TcpStream, wire: &Wire, spoken: Spoken) {
     if wire.ends_in_reset() {
         let _ = socket.set_zero_linger();
         return;
     }
-    linger(socket, wire.wants_body() || wire.broke_off() || wire.has_parted()).await;
+    let in_the_middle = spoken == Spoken::Http2 || wire.wants_body() || wire.broke_off() || wire.has_parted();
+    linger(socket, in_the_middle).await;
 }
 
 pub(super) async fn linger(socket: &TcpStream, in_the_middle: bool) {

@@ -635,4 +635,62 @@ mod tests {
         }
         gate.all_closed().await;
     }
+
+    /// A request that crosses GOAWAY, with all that gRPC's clients send for it, leaves those before it alone.
+    #[tokio::test]
+    async fn a_request_too_late_ends_no_other() {
+        let gate = Gate::new(limits());
+        let mut client = gate.connect().await;
+        // :method POST, :scheme http, :path /, :authority a
+        let block = b"\x83\x86\x84\x41\x01a";
+        let begun = frame(1, 4, 1, block);
+        client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, b""), begun].concat()).await;
+        assert_eq!(next_frame(&mut client).await.unwrap().0, 4);
+        gate.drain.begin();
+        let (mut goodbyes, mut answer) = (0, Vec::new());
+        while let Some((kind, payload)) = next_frame(&mut client).await {
+            match kind {
+                0 => answer.extend_from_slice(&payload),
+                6 => client.send(frame(6, 1, 0, &payload)).await,
+                7 if payload[4..8] != [0; 4] => panic!("not in peace: {payload:?}"),
+                7 if goodbyes == 0 => goodbyes = 1,
+                7 => {
+                    goodbyes += 1;
+                    let late = [frame(1, 4, 3, block), frame(8, 0, 3, &[0, 0, 0, 9]), frame(0, 1, 3, b"late")];
+                    client.send([late.concat(), frame(0, 1, 1, b"body")].concat()).await;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((goodbyes, String::from_utf8(answer).unwrap()), (2, "POST http://a/ 4\n".to_owned()));
+        drop(client);
+        gate.all_closed().await;
+    }
+
+    #[tokio::test]
+    async fn what_an_h2_client_sends_across_the_end_meets_no_reset() {
+        let gate = Gate::new(limits());
+        let mut client = gate.connect().await;
+        client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, b"")].concat()).await;
+        assert_eq!(next_frame(&mut client).await.unwrap().0, 4);
+        gate.drain.begin();
+        while let Some((kind, payload)) = next_frame(&mut client).await {
+            if kind == 6 {
+                client.send(frame(6, 1, 0, &payload)).await;
+            }
+        }
+        for stream in [1, 3] {
+            client
+                .socket
+                .write_all(&frame(1, 5, stream, b"\x82\x86\x84\x41\x01a"))
+                .await
+                .expect("is taken, and left unread");
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(client.rest().await, "");
+        drop(client);
+        gate.all_closed().await;
+    }
 }

@@ -313,7 +313,7 @@ impl AsyncRead for Connection {
         };
         this.reading.clear();
         if let Some(http2) = this.followed.http2_mut()
-            && !http2.came(buf.filled().get(before..).unwrap_or_default())
+            && !http2.came(buf.filled_mut().get_mut(before..).unwrap_or_default())
         {
             this.is_flooded(cx);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));

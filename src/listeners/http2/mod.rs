@@ -3,12 +3,14 @@
 //! [`Http2`] follows the frames of both directions by their headers; payload is skipped. Inbound it holds frames that ask
 //! for nothing to a budget ([`flood`]); outbound it finds the 400 that Pingora gives by itself ([`refusal`]), so that it
 //! leaves in our words, and the end of a connection for cause ([`farewell`]), which no hook hears of. A header that does not
-//! come to its end has its time ([`heading`]). HTTP/1 connections have none of this.
+//! come to its end has its time ([`heading`]); who was told goodbye may not know it yet ([`late`]). HTTP/1 connections have
+//! none of this.
 
 mod farewell;
 mod flood;
 mod frames;
 mod heading;
+mod late;
 mod refusal;
 
 use std::io::IoSlice;
@@ -19,6 +21,7 @@ use self::farewell::Farewell;
 use self::flood::Budget;
 use self::frames::Frames;
 use self::heading::Heading;
+use self::late::Late;
 pub(super) use self::refusal::Refusal;
 use super::preface::PREFACE;
 
@@ -29,6 +32,7 @@ pub(super) struct Http2 {
     outbound: Frames,
     budget: Budget,
     heading: Heading,
+    late: Late,
 }
 
 impl Http2 {
@@ -39,17 +43,22 @@ impl Http2 {
             outbound: Frames::default(),
             budget: Budget::new(Instant::now()),
             heading: Heading::preface(),
+            late: Late::default(),
         }
     }
 
-    /// `bytes` came: false when there were too many frames that ask for nothing.
+    /// `bytes` came, of which those that speak of requests too late are made to say nothing: false when there were too many
+    /// frames that ask for nothing.
     #[must_use]
-    pub(super) fn came(&mut self, bytes: &[u8]) -> bool {
-        let (budget, heading, mut within) = (&mut self.budget, &mut self.heading, true);
-        self.inbound.read(bytes, |frame, _| {
+    pub(super) fn came(&mut self, bytes: &mut [u8]) -> bool {
+        let (budget, heading, late, mut within) = (&mut self.budget, &mut self.heading, &mut self.late, true);
+        let whole = bytes.len();
+        self.inbound.read(bytes, |frame, behind| {
             heading.take(frame);
+            late.came(frame, whole - behind.len());
             within = within && budget.takes(frame, Instant::now);
         });
+        self.late.unsay(bytes);
         self.heading.came(self.inbound.is_within(), Instant::now);
         within
     }
@@ -71,11 +80,12 @@ impl Http2 {
 
     /// The first `count` bytes of `parts` go to the client: the farewell among them, if it is one for cause.
     pub(super) fn go(&mut self, parts: &[IoSlice<'_>], count: usize) -> Option<Farewell> {
-        let (budget, mut left, mut told) = (&mut self.budget, count, None);
+        let (budget, late, mut left, mut told) = (&mut self.budget, &mut self.late, count, None);
         for part in parts {
             let gone = part.get(..left).unwrap_or(part);
             self.outbound.read(gone, |frame, behind| {
                 budget.sent(frame);
+                late.sent(frame, behind);
                 told = told.or_else(|| farewell::of(frame, behind));
             });
             left -= gone.len();
@@ -95,13 +105,13 @@ mod tests {
         let update = frame(8, 0, 0, &[0, 0, 0, 1]).repeat(2);
         let data = frame(0, 0, 1, b"data: 1\n\n");
         let (mut read, mut idle) = (Http2::new(), Http2::new());
-        assert!(read.came(PREFACE) && idle.came(PREFACE));
+        assert!(read.came(&mut { *PREFACE }) && idle.came(&mut { *PREFACE }));
         for _ in 0..10_000 {
             let (head, body) = data.split_at(5);
             assert_eq!(read.go(&[IoSlice::new(head), IoSlice::new(body)], data.len()), None);
-            assert!(read.came(&update));
+            assert!(read.came(&mut update.clone()));
         }
-        let sent = (0..10_000).take_while(|_| idle.came(&update)).count();
+        let sent = (0..10_000).take_while(|_| idle.came(&mut update.clone())).count();
         assert!((999..2000).contains(&sent), "{sent}");
     }
 
@@ -111,8 +121,10 @@ mod tests {
         let parts = [frame(1, 1, 1, b"blo"), frame(9, 0, 1, b"c"), frame(9, 4, 1, b"k")].concat();
         let under_way = |bytes: &[u8]| {
             let mut http2 = Http2::new();
-            assert!(http2.heading_since().is_none() && http2.came(PREFACE) && http2.heading_since().is_none());
-            assert!(http2.came(bytes));
+            assert!(
+                http2.heading_since().is_none() && http2.came(&mut { *PREFACE }) && http2.heading_since().is_none()
+            );
+            assert!(http2.came(&mut bytes.to_vec()));
             http2.heading_since().is_some()
         };
         for (bytes, end) in [(&whole, 14), (&parts, parts.len())] {
@@ -120,18 +132,18 @@ mod tests {
             assert_eq!(seen, (9..end).collect::<Vec<_>>());
         }
         let mut preface = Http2::new();
-        assert!(preface.came(&PREFACE[..23]) && preface.heading_since().is_some());
-        assert!(preface.came(&PREFACE[23..]) && preface.heading_since().is_none());
+        assert!(preface.came(&mut PREFACE[..23].to_vec()) && preface.heading_since().is_some());
+        assert!(preface.came(&mut PREFACE[23..].to_vec()) && preface.heading_since().is_none());
     }
 
     #[test]
     fn each_header_has_its_own_time() {
         let (mut http2, header) = (Http2::new(), frame(1, 5, 1, b"block"));
-        assert!(http2.came(&[&PREFACE[..], &header[..10]].concat()));
+        assert!(http2.came(&mut [&PREFACE[..], &header[..10]].concat()));
         let first = http2.heading_since().unwrap();
-        assert!(http2.came(&header[10..12]) && http2.heading_since() == Some(first), "more of it");
+        assert!(http2.came(&mut header[10..12].to_vec()) && http2.heading_since() == Some(first), "more of it");
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(http2.came(&[&header[12..], &header[..10]].concat()));
+        assert!(http2.came(&mut [&header[12..], &header[..10]].concat()));
         assert!(http2.heading_since().unwrap() > first, "the next");
     }
 

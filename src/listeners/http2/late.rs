@@ -1,0 +1,44 @@
+//! What does a client send for a request that came too late?
+//!
+//! A stream above the last one that GOAWAY names is ignored by the `h2` library, HEADERS, DATA and RST_STREAM alike, since the
+//! client may have begun it before it was told. WINDOW_UPDATE alone it takes for one of a stream that never began, ends the
+//! connection for it, and with it every request under way. gRPC's clients send it right behind their HEADERS.
+
+use super::frames::{Frame, GOAWAY, UNKNOWN, WINDOW_UPDATE};
+
+/// Bytes from a frame's kind to the end of its header.
+const FROM_KIND: usize = 6;
+
+/// Which streams are too late, and what came for them among the bytes that are looked at.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// As GOAWAY told last.
+    last: Option<u32>,
+    /// Where the kinds of those frames stand.
+    found: Vec<usize>,
+}
+
+impl Late {
+    /// `frame`, before `behind`, goes to the client.
+    pub(super) fn sent(&mut self, frame: Frame, behind: &[u8]) {
+        if let Some(Ok(last)) = behind.get(..4).filter(|_| frame.kind == GOAWAY).map(<[u8; 4]>::try_from) {
+            self.last = Some(u32::from_be_bytes(last));
+        }
+    }
+
+    /// The header of `frame` ends at `end` of what came. One that came in pieces stays as it is.
+    pub(super) fn came(&mut self, frame: Frame, end: usize) {
+        if frame.kind == WINDOW_UPDATE && self.last.is_some_and(|last| frame.stream > last) {
+            self.found.extend(end.checked_sub(FROM_KIND));
+        }
+    }
+
+    /// Makes frames that ask for nothing of those that were found in `bytes`.
+    pub(super) fn unsay(&mut self, bytes: &mut [u8]) {
+        for at in self.found.drain(..) {
+            if let Some(kind) = bytes.get_mut(at) {
+                *kind = UNKNOWN;
+            }
+        }
+    }
+}
