@@ -1,4 +1,4 @@
-# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-compare | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-scale | bench-compare | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
@@ -7,7 +7,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 # A wire test waits for most of its time: half as many again as there are cores run at once.
 TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
-.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-compare bench-incidents sim mutants image-test book needs
+.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-scale bench-compare bench-incidents sim mutants image-test book needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -42,13 +42,13 @@ lint: needs
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --lib --profile $(PROFILE)
 	for patch in tests/mutants/*.patch; do git apply --check "$$patch" || exit 1; done
 
-# Figures for the hot paths, to stand in the commit that changes one.
+# Figures for the hot paths, to stand in the commit that changes one; `ONLY=pick` for a part.
 bench: needs
-	$(CARGO) bench --locked --bench '*'
+	$(CARGO) bench --locked --bench hot $(if $(ONLY),-- '$(ONLY)')
 
 # Every bench once round, so that none rots; no figures.
 smoke: needs
-	$(CARGO) bench --locked --profile $(PROFILE) --bench '*' -- --test
+	$(CARGO) bench --locked --profile $(PROFILE) --bench hot -- --test
 
 # What the shipped build costs beside nginx, HAProxy, Envoy, Caddy and stock Pingora with the same duties, in one run of some
 # twenty minutes that wants the machine for itself: tables and a chart go to benches/results and into the README.

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, Method};
 use moorgate::config::Route;
 use moorgate::config::route::{Match, PathMatch};
@@ -30,7 +30,8 @@ fn measure(c: &mut Criterion, name: &str, of: impl Fn(usize) -> Match, host: &st
     }
 }
 
-fn benches(c: &mut Criterion) {
+/// All of it.
+pub(crate) fn benches(c: &mut Criterion) {
     let prefix = |index| PathMatch::Prefix(format!("/service-{index}/api"));
     let of_host = |index| matches(format!("shop-{index}.example.com"), prefix(index));
     measure(c, "hosts", of_host, "shop-7.example.com", "/service-7/api/items/42");
@@ -43,6 +44,3 @@ fn benches(c: &mut Criterion) {
     let of_open = |index| matches("*.example.com".to_owned(), open(index));
     measure(c, "open regexes", of_open, "shop.example.com", "/items/service-7");
 }
-
-criterion_group!(all, benches);
-criterion_main!(all);

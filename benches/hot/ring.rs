@@ -1,14 +1,9 @@
-//! What does it cost to build a ring, to find an owner on it, and to make a key?
-
-#![allow(missing_docs, reason = "criterion's macros write undocumented items")]
+//! What does it cost to build a ring, to find an owner on it, and to walk on from there?
 
 use std::hint::black_box;
-use std::net::{Ipv4Addr, SocketAddr};
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use http::HeaderMap;
+use criterion::{BenchmarkId, Criterion};
 use moorgate::balance::{Ring, hash, moved};
-use moorgate::template::{Facts, Scope, Template, args::Policy};
 
 const SIZES: [usize; 3] = [10, 100, 1000];
 
@@ -66,42 +61,8 @@ fn build(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn key(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("key");
-    let headers = HeaderMap::new();
-    let template = Template::compile("{host}{path}{args}", Scope::Key);
-    let Ok(template) = template else { return };
-    let long = format!("/?{}", "a&".repeat(4096));
-    let unsorted = format!("/?{}", (0..1000).rev().map(|n| format!("{n:03}=%41&")).collect::<String>());
-    let targets = [
-        ("usual", "/images/2024/06/large/photo-0815.jpg?v=3&w=640"),
-        ("odd", "/a/%7euser/./x%2fy/../caf\u{e9}?z=1&a=%41&t=b"),
-        ("8 KiB of one name", &long),
-        ("1000 names in reverse", &unsorted),
-    ];
-    for (name, target) in targets {
-        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 4711));
-        let facts = Facts {
-            method: "GET",
-            scheme: "http",
-            host: "img.example.com",
-            host_port: "img.example.com",
-            target: target.as_bytes(),
-            headers: &headers,
-            client_ip: peer.ip(),
-            peer,
-        };
-        group.throughput(Throughput::Bytes(target.len() as u64));
-        group.bench_function(BenchmarkId::new("render", name), |bench| {
-            bench.iter_batched_ref(
-                || Vec::with_capacity(32 * 1024),
-                |out| template.render(black_box(&facts), &Policy::All, out).is_ok(),
-                BatchSize::SmallInput,
-            );
-        });
-    }
-    group.finish();
+/// All of it.
+pub(crate) fn benches(criterion: &mut Criterion) {
+    lookup(criterion);
+    build(criterion);
 }
-
-criterion_group!(benches, lookup, build, key);
-criterion_main!(benches);

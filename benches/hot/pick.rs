@@ -1,15 +1,11 @@
 //! What does it cost to choose an origin: all well, the owner out, nearly all out, all out, and without a key by each
 //! algorithm?
 
-#![allow(missing_docs, reason = "criterion's macros write undocumented items")]
-#![allow(clippy::panic, reason = "a bench that cannot set up has nothing to measure")]
-#![allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
-
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion};
 use fastrand::Rng;
 use moorgate::balance::hash;
 use moorgate::config;
@@ -102,5 +98,9 @@ fn without_a_key(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, pick, lease, without_a_key);
-criterion_main!(benches);
+/// All of it.
+pub(crate) fn benches(criterion: &mut Criterion) {
+    pick(criterion);
+    lease(criterion);
+    without_a_key(criterion);
+}
