@@ -68,6 +68,13 @@ bench-incidents: needs
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
 	benches/incidents/run --binary $(PLACE)/moorgate --readme README.md $(ARGS)
 
+# Cost against size, in some twenty minutes: origins of a pool, routes, connections that wait, reloads. A table and curves go to
+# benches/results; `ARGS="hosts --most 1000"` for a part.
+bench-scale: needs
+	@benches/versus/needs nginx:nginx-light python3:python3 valgrind:valgrind
+	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
+	benches/scale/run --binary $(PLACE)/moorgate --results benches/results $(ARGS)
+
 # What the rules about health do for pools in trouble: the real ring, pick and state machine on a clock of their own.
 sim: needs
 	$(CARGO) bench --locked --profile $(PROFILE) --bench sim

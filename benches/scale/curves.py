@@ -1,0 +1,59 @@
+"""Curves as SVG: what a request costs, what a reload takes and what is held, over sizes a decade apart."""
+
+import math
+from html import escape
+
+from charts import COLOURS, FONT, GAP, LEFT, PANEL, RIGHT, WIDTH, Scale, line, names, steps_to, text
+
+PANELS = [
+    ("1,000 instructions for a request", "instructions", 1000),
+    ("ms for a reload", "reload s", 0.001),
+    ("MiB held", "MiB", 1),
+]
+TITLE = "Cost against size"
+
+
+def draw(path, found):
+    """Writes a file: a panel for each figure, a curve for each series that has it."""
+    legend = [next(iter(series["rows"][0])) for series in found.values() if series["rows"]]
+    sizes = [size for series in found.values() for size in places(series)]
+    across = Scale(min(sizes), max(sizes), LEFT, WIDTH - RIGHT, logarithmic=True)
+    *named, below = names(legend)
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {below + len(PANELS) * (PANEL + GAP)}" role="img" {FONT}>',
+        f"<title>{escape(TITLE)}</title>",
+        "<style>text{fill:#57606a;font-size:12px}.grid{stroke:#57606a;stroke-opacity:.25}</style>",
+        f'<text x="{LEFT}" y="20" style="font-size:15px;font-weight:600">{escape(TITLE)}</text>',
+        *named,
+    ]
+    for number, panel in enumerate(PANELS):
+        drawn += panel_of(panel, below + GAP / 2 + number * (PANEL + GAP), across, found, legend)
+    path.write_text("\n".join([*drawn, "</svg>", ""]))
+
+
+def places(series):
+    return [next(iter(row.values())) for row in series["rows"]]
+
+
+def panel_of(panel, top, across, found, legend):
+    """Heading, grid and curves of one figure."""
+    heading, what, unit = panel
+    curves = {
+        next(iter(series["rows"][0])): [(next(iter(row.values())), row[what] / unit) for row in series["rows"]]
+        for series in found.values()
+        if series["rows"] and what in series["rows"][0]
+    }
+    steps = steps_to(max((y for points in curves.values() for _, y in points), default=0))
+    up = Scale(steps[0], steps[-1], top + PANEL, top)
+    drawn = [text(LEFT, top - 7, heading)]
+    for step in steps:
+        drawn += [line(LEFT, up(step), WIDTH - RIGHT, up(step), 'class="grid"'), text(LEFT - 6, up(step) + 4, f"{step:g}", "end")]
+    for power in range(round(across.least), math.floor(across.most) + 1):
+        drawn.append(text(across(10**power), top + PANEL + 15, f"{10**power:,}", "middle"))
+    for name, points in curves.items():
+        placed = [(across(x), up(y)) for x, y in points]
+        colour = COLOURS[legend.index(name)]
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+        drawn.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{joined}"/>')
+        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in placed]
+    return drawn
