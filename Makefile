@@ -15,7 +15,7 @@ demo: needs
 
 # Unit, property, architecture and wire tests; some stand beside a real nginx, behind a real HAProxy, ask a real DNS server or a real Redis, or are asked by a real Prometheus or looked at in a real Chromium.
 test: needs
-	@.ci/needs nginx dnsmasq haproxy redis chromium curl nghttp2 websockets grpc promtool
+	@.ci/needs nginx dnsmasq haproxy redis chromium curl nghttp2 websockets grpc promtool jq openssl
 ifneq ($(NEXTEST),)
 	$(CARGO) nextest run --locked --cargo-profile $(PROFILE) --profile $(if $(CI),ci,default) --test-threads $(TESTS)
 else

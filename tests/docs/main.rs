@@ -11,7 +11,9 @@
 )]
 
 mod first_steps;
+mod in_passing;
 mod page;
+mod pages;
 mod place;
 #[allow(dead_code, reason = "nothing listens here but what the pages start")]
 #[path = "../origin/ports.rs"]

@@ -1,10 +1,9 @@
 //! Who types? A bash that keeps its variables, folder and jobs from one command to the next, as a terminal does.
 //!
-//! Always holds: when it is dropped, or the test is killed, bash reads the end of its input, and ends its jobs.
+//! Always holds: when it is dropped, or the test is killed, bash reads the end of its input, and ends all that it started.
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +13,17 @@ use tempfile::TempDir;
 /// What a command may take at the most.
 const LONG: Duration = Duration::from_secs(60);
 
-const ENDS: &str = "set -m\ntrap 'for job in $(jobs -p); do kill -9 -- -$job; done' EXIT\n";
+/// It leads a session; whoever is of it is ended with it, also who took over from a job and is none.
+const ENDS: &str = r#"set -m
+end() {
+  for process in /proc/[0-9]*; do
+    read -r stat 2>/dev/null <$process/stat || continue
+    set -- ${stat##*) }
+    [ "$4" != $$ ] || [ ${process#/proc/} = $$ ] || kill -9 ${process#/proc/}
+  done
+}
+trap end EXIT
+"#;
 
 pub(crate) struct Shell {
     bash: Child,
@@ -36,9 +45,9 @@ impl Shell {
         let folder = TempDir::new().unwrap();
         let binaries = Path::new(env!("CARGO_BIN_EXE_moorgate")).parent().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new("bash");
-        command.args(["--noprofile", "--norc"]).current_dir(home).stdin(Stdio::piped()).stdout(Stdio::null());
-        command.stderr(File::create(folder.path().join("bash")).unwrap()).process_group(0);
+        let mut command = Command::new("setsid");
+        command.args(["bash", "--noprofile", "--norc"]).current_dir(home).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.stderr(File::create(folder.path().join("bash")).unwrap());
         command.env("PATH", format!("{}:{path}", binaries.display())).env("HOME", home).env("TMPDIR", home);
         command.env("XDG_RUNTIME_DIR", home).env("LC_ALL", "C.UTF-8").env_remove("BASH_ENV");
         let mut bash = command.spawn().unwrap();
