@@ -4,12 +4,14 @@
 //! one takes its line in [`Command`] and its line in [`Command::run`]; one that does not exist yet is in neither.
 
 mod assume;
+mod bars;
 mod control;
 mod demo;
 #[cfg(test)]
 mod deployment;
 mod estate;
 mod explain;
+mod figures;
 mod import;
 mod key;
 mod moves;

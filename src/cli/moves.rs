@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+use super::bars;
 use crate::config::units::Percent;
 use crate::lifecycle::Guarded;
 
@@ -66,18 +67,25 @@ impl Lines {
         }
     }
 
-    /// From whom to whom, by these columns; `left_out` says what the rows that are not shown come to.
+    /// From whom to whom, by these columns, and a bar for what `row` says last of each; `left_out` says what the rows
+    /// that are not shown come to.
     pub(super) fn pairs<T>(
         &mut self,
         columns: &[&str],
         pairs: &[T],
-        row: impl Fn(&T) -> Vec<String>,
+        row: impl Fn(&T) -> (Vec<String>, f64),
         left_out: impl Fn(&[T]) -> String,
     ) {
         if pairs.is_empty() {
             return;
         }
-        self.table(&[&["FROM", "TO"], columns].concat(), 2, pairs.iter().take(ROWS).map(row));
+        let shown: Vec<_> = pairs.iter().take(ROWS).map(row).collect();
+        let greatest = shown.iter().map(|(_, size)| *size).fold(0.0, f64::max);
+        let rows = shown.into_iter().map(|(mut cells, size)| {
+            cells.push(bars::part(size, greatest));
+            cells
+        });
+        self.table(&[&["FROM", "TO"], columns, &[""]].concat(), 2, rows);
         if let Some(rest) = pairs.get(ROWS..).filter(|rest| !rest.is_empty()) {
             let _ = writeln!(self.text, " and {} pairs more with {}", grouped(rest.len() as u64), left_out(rest));
         }
@@ -94,15 +102,18 @@ impl Lines {
             let change = |before: f64, after: f64| (after - before).abs();
             all.sort_by(|(_, b0, b1), (_, a0, a1)| change(*a0, *a1).total_cmp(&change(*b0, *b1)));
         }
+        all.truncate(ROWS);
+        let greatest = all.iter().map(|(_, before, after)| before.max(*after)).fold(0.0, f64::max);
         let row = |(name, before, after): (&str, f64, f64)| {
             vec![
                 name.to_owned(),
                 Percent::told(before),
                 Percent::told(after),
                 format!("{:+.1}", (after - before) * 100.0),
+                bars::change(before, after, greatest),
             ]
         };
-        self.table(&["ORIGIN", "BEFORE", "AFTER", "POINTS"], 1, all.into_iter().take(ROWS).map(row));
+        self.table(&["ORIGIN", "BEFORE", "AFTER", "POINTS", bars::LEGEND], 1, all.into_iter().map(row));
         if left > 0 {
             let _ = writeln!(self.text, " and {} origins more that change less", grouped(left as u64));
         }
@@ -113,20 +124,22 @@ impl Lines {
         if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
-    /// With the first columns on the left and the others on the right.
+    /// With the first columns on the left, the others on the right, and bars at the end.
     fn table(&mut self, headings: &[&str], left: usize, rows: impl Iterator<Item = Vec<String>>) {
         let mut table = Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(headings);
         rows.for_each(|row| _ = table.add_row(row));
-        for index in left..headings.len() {
+        for index in left..headings.len() - 1 {
             if let Some(column) = table.column_mut(index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         self.text.push('\n');
-        for line in table.lines() {
-            let _ = writeln!(self.text, "{}", line.trim_end());
+        for (number, line) in table.lines().enumerate() {
+            let line = line.trim_end();
+            let line = if self.colour && number > 0 { bars::coloured(line) } else { line.to_owned() };
+            let _ = writeln!(self.text, "{line}");
         }
     }
 }
@@ -169,7 +182,7 @@ mod tests {
         lines.pairs(
             &["KEYS"],
             &pairs,
-            |n| vec![n.to_string(), "x".into(), "1".into()],
+            |n| (vec![n.to_string(), "x".into(), "1".into()], 1.0),
             |rest| format!("{} keys", rest.len()),
         );
         let names: Vec<String> = pairs.iter().map(ToString::to_string).collect();
@@ -177,6 +190,6 @@ mod tests {
         let text = lines.into_text();
         assert!(text.contains("\n and 18 pairs more with 18 keys\n"), "{text}");
         assert!(text.ends_with("\n and 18 origins more that change less\n"), "{text}");
-        assert!(text.contains("\n 29        0.0%  29.0%   +29.0\n"), "{text}");
+        assert!(text.contains(&format!("\n 29        0.0%  29.0%   +29.0  {}\n", "▓".repeat(20))), "{text}");
     }
 }

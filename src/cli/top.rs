@@ -53,7 +53,7 @@ fn table(top: &[Value], percent: impl Fn(&Value) -> String) -> String {
 }
 
 /// A text of a client's, for a terminal: what would steer it, or turn its line around, is spelled out.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -26,7 +26,7 @@ fn one(name: &str, pool: &Movement, lines: &mut Lines) {
     if pool.guard.step.is_none() {
         lines.line("", "what moved in the last ten minutes counts, and a changed key is everything");
     }
-    let row = |pair: &PairMoved| vec![pair.from.clone(), pair.to.clone(), Percent::told(pair.share)];
+    let row = |pair: &PairMoved| (vec![pair.from.clone(), pair.to.clone(), Percent::told(pair.share)], pair.share);
     let left_out = |rest: &[PairMoved]| Percent::told(rest.iter().map(|pair| pair.share).sum());
     lines.pairs(&["OF ALL"], &pool.pairs, row, left_out);
     lines.shares(pool.shares.iter().map(|(name, share)| (name.as_str(), share.before, share.after)));
@@ -60,13 +60,13 @@ guard       refused: 38.4% is above max_moved 20.0%
             a step that passes: add c:80 (18.2%)
 
  FROM  TO    OF ALL
- a:80  c:80   25.0%
- b:80  c:80   13.4%
+ a:80  c:80   25.0%  ████████████████████
+ b:80  c:80   13.4%  ███████████
 
- ORIGIN  BEFORE  AFTER  POINTS
- a:80     50.0%  25.0%   -25.0
- b:80     50.0%  36.6%   -13.4
- c:80      0.0%  38.4%   +38.4
+ ORIGIN  BEFORE  AFTER  POINTS  █ BOTH  ░ BEFORE  ▓ AFTER
+ a:80     50.0%  25.0%   -25.0  ██████████░░░░░░░░░░
+ b:80     50.0%  36.6%   -13.4  ███████████████░░░░░
+ c:80      0.0%  38.4%   +38.4  ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
 ";
         assert_eq!(told(&refused(&step), false), expected);
     }

@@ -4,10 +4,12 @@
 mod client;
 mod door;
 mod guard;
+mod moved;
 mod reload;
 mod table;
 mod upgrade;
 mod wait;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -20,6 +22,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{ConfigFile, Exit, colourful, print};
+use crate::config::units;
+use crate::config::written::Written;
 use client::{Reply, ask};
 use door::{Door, Line};
 pub(in crate::cli) use reload::{Confirm, Drain, Reload, Rollback};
@@ -56,6 +60,12 @@ pub(super) struct Status {
     /// Asks the admin address of the file, since the control socket may be somebody else's.
     #[arg(long, conflicts_with = "json")]
     ready: bool,
+    /// Draw it on the whole terminal, again and again; `q` ends, `?` helps
+    #[arg(long, conflicts_with_all = ["json", "ready"])]
+    watch: bool,
+    /// How often --watch asks
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = interval)]
+    interval: units::Duration,
 }
 
 impl Target {
@@ -86,6 +96,21 @@ impl Target {
         let line = self.door().and_then(|door| door.open(patience));
         let line = line.or_else(|error| self.instead(error, patience, method == "GET"));
         ask(&mut line?, method, target)
+    }
+
+    /// All places where it may be asked what changes nothing, the likeliest first.
+    fn doors(&self) -> anyhow::Result<Vec<Door>> {
+        let instead = match (&self.socket, self.admin) {
+            (Some(_), address) => address,
+            (None, Some(_)) => None,
+            (None, None) => Door::admin_of(self.file.existing().as_deref()),
+        };
+        match (self.door(), instead.map(Door::Admin)) {
+            (Ok(door), Some(instead)) if door != instead => Ok(vec![door, instead]),
+            (Ok(door), _) => Ok(vec![door]),
+            (Err(_), Some(instead)) => Ok(vec![instead]),
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// Where it is asked: where one was told to, else at the control socket of the file.
@@ -127,12 +152,23 @@ impl Target {
     }
 }
 
+/// More often than this is a load, and nothing that can be read.
+const QUICKEST: Duration = Duration::from_millis(200);
+
+fn interval(text: &str) -> Result<units::Duration, String> {
+    let interval = units::Duration::parse(text).filter(|interval| interval.0 >= QUICKEST);
+    interval.ok_or_else(|| format!("expected {}, at least 200ms", units::Duration::EXPECTED))
+}
+
 impl Status {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         if self.ready {
             let reply = self.target.ask_readiness()?;
             print(&format!("{}\n", reply.body.trim_end()))?;
             return Ok(if reply.status == 200 { Exit::Done } else { Exit::Failed });
+        }
+        if self.watch {
+            return watch::watch(self.target.doors()?, self.interval.0);
         }
         let body = self.target.get("/status")?;
         if self.json {

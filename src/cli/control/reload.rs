@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::super::{Exit, colourful, print};
-use super::{Target, guard, wait};
+use super::{Target, guard, moved, wait};
 use crate::config::units::{self, Percent};
 use crate::config::written::Written;
 
@@ -124,6 +124,10 @@ fn post(target: &Target, path: &str, json: bool) -> anyhow::Result<(Exit, Value)
         print(&format!("{}\n", reply.body.trim_end()))?;
     } else if done {
         print(&told(&answer, false))?;
+        if matches!(answer["result"].as_str(), Some("applied" | "rolled_back")) {
+            let colour = colourful(std::io::stdout().is_terminal());
+            print(&moved::by(target, answer["version"].as_u64(), colour))?;
+        }
     } else {
         let mut errors = std::io::stderr().lock();
         errors.write_all(told(&answer, colourful(errors.is_terminal())).as_bytes())?;

@@ -7,7 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 
-use crate::config::units::Percent;
+use super::super::figures::{self, percent, short, span, time};
 
 /// Headings of the table, and where their columns stand.
 const COLUMNS: [(&str, CellAlignment); 11] = [
@@ -221,44 +221,9 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
 
-fn short(digest: &str) -> &str {
-    digest.get(..12).unwrap_or(digest)
-}
-
 /// A number without a needless fraction.
 fn number(value: &Value) -> String {
-    match value.as_f64() {
-        Some(number) if number.fract() == 0.0 => format!("{number:.0}"),
-        Some(number) => format!("{number:.2}"),
-        None => "-".into(),
-    }
-}
-
-fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), Percent::told)
-}
-
-/// The time of an answer.
-fn time(seconds: Option<f64>) -> String {
-    match seconds {
-        Some(seconds) if seconds < 1.0 => format!("{:.1}ms", seconds * 1000.0),
-        Some(seconds) => format!("{seconds:.2}s"),
-        None => "-".into(),
-    }
-}
-
-/// A length of time, in its two largest units.
-fn span(seconds: Option<f64>) -> String {
-    let Some(seconds) = seconds else { return "-".into() };
-    if seconds < 60.0 {
-        return format!("{seconds:.1}s");
-    }
-    let minutes = seconds as u64 / 60;
-    match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
-        (0, 0, minutes) => format!("{minutes}m {}s", seconds as u64 % 60),
-        (0, hours, minutes) => format!("{hours}h {minutes}m"),
-        (days, hours, _) => format!("{days}d {hours}h"),
-    }
+    figures::number(value.as_f64())
 }
 
 #[cfg(test)]
@@ -400,14 +365,5 @@ pool origin: hash {host}{path}{args}, ring 00112233aabbccdd, 25.0% moved by the 
             stripped = stripped.replace(code, "");
         }
         assert_eq!(stripped, plain);
-    }
-
-    #[test]
-    fn lengths_of_time_have_two_units() {
-        for (seconds, expected) in
-            [(0.04, "0.0s"), (59.0, "59.0s"), (61.0, "1m 1s"), (3_660.0, "1h 1m"), (90_000.0, "1d 1h")]
-        {
-            assert_eq!(span(Some(seconds)), expected);
-        }
     }
 }

@@ -42,8 +42,10 @@ impl Shown {
         pool.causes.iter().for_each(|cause| self.cause(cause));
         pool.guard.iter().for_each(|guard| self.0.guard(guard));
         pool.extra_origin_requests.iter().for_each(|extra| self.extra(extra));
-        let row =
-            |pair: &PairReport| vec![pair.from.clone(), pair.to.clone(), grouped(pair.keys), grouped(pair.requests)];
+        let row = |pair: &PairReport| {
+            let cells = vec![pair.from.clone(), pair.to.clone(), grouped(pair.keys), grouped(pair.requests)];
+            (cells, pair.keys as f64)
+        };
         let left_out = |rest: &[PairReport]| format!("{} keys", grouped(rest.iter().map(|pair| pair.keys).sum()));
         self.0.pairs(&["KEYS", "REQUESTS"], &pool.pairs, row, left_out);
         self.0.shares(pool.shares.iter().map(|(name, share)| (name.as_str(), share.before, share.after)));
