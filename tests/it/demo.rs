@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, killpg};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::rig::{Process, eventually};
+use crate::rig::{Ask, Client, Process, eventually};
 
 /// More than a small one takes on a busy machine; it ends itself before.
 const LONG: Duration = Duration::from_secs(58);
@@ -115,9 +115,18 @@ fn a_signal_ends_it_at_once_and_nothing_is_left() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut demo = demo(&["--keys", "20", "--seconds", "60"]);
         eventually("the load runs", || demo.out().contains("steady").then_some(()));
+        shows_the_page(&demo.out());
         demo.process.signal(signal);
         assert_eq!(demo.exit(), Some(130), "{}", demo.process.output());
     }
+}
+
+/// At the address it told.
+fn shows_the_page(out: &str) {
+    let address =
+        out.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_else(|| panic!("{out}"));
+    let page = Client::new(address.parse().unwrap()).send(&Ask::get("/").header("Host", address)).unwrap();
+    assert!(page.status == 200 && page.text().contains("<title>Moorgate</title>"), "{}", page.text());
 }
 
 #[test]

@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(super) struct Gateway {
     /// Where clients ask.
     pub(super) listens: SocketAddr,
-    admin: SocketAddr,
+    /// Where it shows how it is.
+    pub(super) admin: SocketAddr,
     /// Before the folder, which is in use until it has left.
     _thread: Running,
     folder: Folder,

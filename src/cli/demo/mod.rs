@@ -180,8 +180,9 @@ impl Demo {
         let Self { origins, keys, rate, .. } = self;
         format!(
             "{origins} origins with a cache each, one slow database, a gateway on {}.\n\
-             {keys} keys, {rate} requests a second, each with a ts of its own that no key holds.\n",
-            gateway.listens
+             {keys} keys, {rate} requests a second, each with a ts of its own that no key holds.\n\
+             To look on meanwhile: http://{}/\n",
+            gateway.listens, gateway.admin
         )
     }
 
