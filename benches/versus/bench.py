@@ -46,10 +46,11 @@ class Bench:
                 self.failed(peer.name, problem)
         return running
 
-    def each(self, running, ask):
-        """Asks one after the other; who fails is stopped and left out from then on, and told."""
-        found = {}
-        for name, (one, ports) in list(running.items()):
+    def each(self, running, ask, first=0):
+        """Asks one after the other, from this one on; who fails is stopped and left out from then on, and told."""
+        found, order = {}, list(running.items())
+        first %= len(order) or 1
+        for name, (one, ports) in order[first:] + order[:first]:
             try:
                 found[name] = ask(one, ports)
             except (RuntimeError, OSError, ZeroDivisionError, subprocess.SubprocessError) as problem:

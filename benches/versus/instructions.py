@@ -19,7 +19,8 @@ def run(bench, _rounds):
         few, many = (count(bench, peer, requests) for requests in (FEW, MANY))
         rows.append({"proxy": peer.name, "instructions": round((many - few) / (MANY - FEW))})
     first = rows[0]["instructions"]
-    return [{**row, "x nginx": round(row["instructions"] / first, 2)} for row in rows]
+    rows = [{**row, "x nginx": round(row["instructions"] / first, 2)} for row in rows]
+    return {"how": f"between {FEW} and {MANY} requests", "rows": rows}
 
 
 def count(bench, peer, requests):

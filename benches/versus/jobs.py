@@ -1,4 +1,4 @@
-"""What is measured: each job takes the bench and gives rows, one for each contender, or says why one has none."""
+"""What is measured: each job takes the bench and gives how it was run and rows, one for each contender."""
 
 import statistics
 import threading
@@ -39,12 +39,13 @@ def cpu(ask, origins="few"):
         bench.seconds = warm
         for number in range(rounds):
             bench.progress(f"round {number + 1} of {rounds}")
-            took = bench.each(running, lambda one, ports: measured(one, lambda: ask(bench, ports)))
+            took = bench.each(running, lambda one, ports: measured(one, lambda: ask(bench, ports)), first=number)
             for name, figures in took.items():
                 found[name].append(figures)
         rows = [row(name, found, running[name][0].memory()) for name in running if found[name]]
         bench.stop_all(running)
-        return without_empty(rows)
+        raw = {name: [round(one["cpu"], 2) for one in figures] for name, figures in found.items()}
+        return {"how": f"{rounds} rounds of {bench.seconds} s", "rows": without_empty(rows), "raw": raw}
 
     return run
 
@@ -114,7 +115,7 @@ def idle(bench, _rounds):
                 client.close()
         each = round((after - before) / count / 1024, 2)
         rows.append({"proxy": peer.name, "connections": count, "KiB each": each, "MiB in all": round(after / 2**20, 1)})
-    return rows
+    return {"how": "once", "rows": rows}
 
 
 def reload(bench, rounds):
@@ -136,11 +137,11 @@ def reload(bench, rounds):
 
     for number in range(rounds):
         bench.progress(f"round {number + 1} of {rounds}")
-        for name, figures in bench.each(running, both).items():
+        for name, figures in bench.each(running, both, first=number).items():
             found[name].append(figures)
     rows = [reload_row(name, found[name], running[name][0].memory()) for name in running if found[name]]
     bench.stop_all(running)
-    return rows
+    return {"how": f"{rounds} rounds of {seconds} s without and {seconds} s with reloads", "rows": rows}
 
 
 class Reloads:

@@ -10,6 +10,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import bars
+import goals
+
 BEGIN, END = "<!-- written by make bench-compare -->", "<!-- end of what make bench-compare wrote -->"
 
 
@@ -62,11 +65,12 @@ def versions(peers, binaries):
 def told(found):
     """Everything, as Markdown."""
     said = [line(found["machine"]), line(found["versions"])]
+    if aims := goals.told(found["jobs"]):
+        said += ["## Goals", table(aims)]
     if found.get("duties"):
         said += ["## What each was seen to do", table(found["duties"])]
     for job in found["jobs"].values():
-        rounds = f"{job['rounds']} rounds of {job['seconds']} s" if "CPU µs" in (job["rows"] or [{}])[0] else "once"
-        said += [f"## {job['title']}", f"{job['date']}, {rounds}"]
+        said += [f"## {job['title']}", f"{job['date']}, {job['how']}"]
         said += [table(job["rows"])] if job["rows"] else []
         said += [f"{name} is left out: {why}" for name, why in job["out"].items()]
     return "\n\n".join(said) + "\n"
@@ -78,13 +82,11 @@ def line(facts):
 
 def write(results, found, readme):
     """The figures, all tables, the chart, and the short table of the README."""
-    import bars
-
     results.mkdir(exist_ok=True)
     (results / "compare.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     (results / "compare.md").write_text(f"# Beside other proxies\n\nBy `make bench-compare`.\n\n{told(found)}")
     bars.write(results / "compare.svg", panels(found["jobs"]))
-    if readme:
+    if readme and found["jobs"]:
         chart = os.path.relpath(results / "compare.svg", readme.resolve().parent)
         inside = short(found, chart, os.path.relpath(results / "compare.md", readme.resolve().parent))
         before, mark, rest = readme.read_text().partition(BEGIN)
@@ -99,16 +101,21 @@ def panels(jobs):
     return [(job["title"], [(row["proxy"], row["CPU µs"], row["x nginx"]) for row in job["rows"]]) for job in cpu]
 
 
+# What of a job stands in the short table, where it is not CPU.
+SHOWN = {
+    "idle": ("MiB in all", "MiB in all"),
+    "reload": ("x quiet", "p99, x without reloads"),
+    "instructions": ("instructions", "instructions"),
+}
+
+
 def short(found, chart, all_of_it):
     """One line a job, one column a contender."""
     names = list(dict.fromkeys(row["proxy"] for job in found["jobs"].values() for row in job["rows"]))
     rows = []
     for name, job in found["jobs"].items():
-        what, unit = {"idle": ("MiB in all", "MiB"), "reload": ("x quiet", "p99 x quiet"), "instructions": (None, None)}.get(
-            name, ("CPU µs", "CPU µs a request")
-        )
-        if what and job["rows"]:
-            of = {row["proxy"]: row[what] for row in job["rows"]}
-            rows.append({"": f"{job['title']}: {unit}", **{name: str(of.get(name, "")) for name in names}})
+        what, unit = SHOWN.get(name, ("CPU µs", "CPU µs a request"))
+        of = {row["proxy"]: f"{row[what]:,}" for row in job["rows"]}
+        rows.append({"": f"{job['title']}: {unit}", **{other: of.get(other, "") for other in names}})
     about = f"{line(found['machine'])}; {line(found['versions'])}. Everything: [{Path(all_of_it).name}]({all_of_it})."
     return f"![CPU for a request]({chart})\n\n{table(rows)}\n\n{about}"
