@@ -51,14 +51,14 @@ smoke: needs
 	$(CARGO) bench --locked --profile $(PROFILE) --bench hot -- --test
 
 # What the shipped build costs beside nginx, HAProxy, Envoy, Caddy and stock Pingora with the same duties, in one run of some
-# twenty minutes that wants the machine for itself: tables and a chart go to benches/results and into the README.
-# `ARGS="small tls --rounds 3"` for less, `ARGS=--help` for the jobs. It builds as a release does, which takes a while.
+# twenty minutes that wants the machine for itself: tables and a chart go to benches/results, the README and
+# docs/performance.md. `ARGS="small tls --rounds 3"` for less, `ARGS=--help` for the jobs. Builds as a release does, which takes a while.
 COMPARED = $${CARGO_TARGET_DIR:-target}
 bench-compare: needs
 	@benches/versus/needs
 	$(CARGO) build --locked --release --features versus --bin moorgate --bin stock --bin stock_mimalloc
 	benches/versus/run --binaries $(COMPARED)/release --envoy "$$(benches/versus/envoy $(COMPARED)/versus)" \
-		--results benches/results --readme README.md $(ARGS)
+		--results benches/results --readme README.md --page docs/performance.md $(ARGS)
 
 # The three incidents beside an nginx that does what the operators did, in some six minutes: tables and charts go to
 # benches/results and into the README. `ARGS=2` for one of them.

@@ -222,7 +222,7 @@ JOBS = {
         often=True,
     ),
     "many": Job("1 KiB from 1000 origins", cpu(lambda b, p: plain(b, p, keys=4000), origins="many")),
-    "failing": Job("1 KiB, one of four origins ends a fifth of its requests unanswered", cpu(plain, origins="one_fails")),
+    "failing": Job("1 KiB, one of four origins fails a fifth of its requests", cpu(plain, origins="one_fails")),
     "reload": Job(f"1 KiB at {PACE} requests a second, a reload each second", reload),
     "idle": Job(f"{IDLE:,} idle connections, each after one request", idle),
     "instructions": Job("User-space instructions for a request of 1 KiB, one thread (valgrind)", instructions.run),

@@ -76,23 +76,39 @@ def told(found):
     return "\n\n".join(said) + "\n"
 
 
+def about(found):
+    """When, where and of what."""
+    return f"{line(found['machine'])}; {line(found['versions'])}"
+
+
 def line(facts):
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def write(results, found, readme):
-    """The figures, all tables, the chart, and the short table of the README."""
+def write(results, found, readme, page):
+    """The figures, all tables, the chart; the short table of the README, and the goals in the page about what all costs."""
     results.mkdir(exist_ok=True)
     (results / "compare.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     (results / "compare.md").write_text(f"# Beside other proxies\n\nBy `make bench-compare`.\n\n{told(found)}")
     bars.write(results / "compare.svg", panels(found["jobs"]))
     if readme and found["jobs"]:
-        chart = os.path.relpath(results / "compare.svg", readme.resolve().parent)
-        inside = short(found, chart, os.path.relpath(results / "compare.md", readme.resolve().parent))
-        before, mark, rest = readme.read_text().partition(BEGIN)
-        if not mark:
-            raise RuntimeError(f"{readme} has no place for the table: {BEGIN}")
-        readme.write_text(f"{before}{BEGIN}\n\n{inside}\n\n{END}{rest.partition(END)[2]}")
+        put(readme, short(found, *(leads(readme, results / name) for name in ("compare.svg", "compare.md"))))
+    aims = goals.told(found["jobs"])
+    if page and aims:
+        put(page, f"{table(aims)}\n\n{about(found)}. Everything: [compare.md]({leads(page, results / 'compare.md')}).")
+
+
+def leads(page, path):
+    """What leads from a page to this file."""
+    return os.path.relpath(path.resolve(), page.resolve().parent)
+
+
+def put(page, text):
+    """Between the marks of a page, in place of what stood there."""
+    before, mark, rest = page.read_text().partition(BEGIN)
+    if not mark:
+        raise RuntimeError(f"{page} has no place for this: {BEGIN}")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 def panels(jobs):
@@ -117,5 +133,4 @@ def short(found, chart, all_of_it):
         what, unit = SHOWN.get(name, ("CPU µs", "CPU µs a request"))
         of = {row["proxy"]: f"{row[what]:,}" for row in job["rows"]}
         rows.append({"": f"{job['title']}: {unit}", **{other: of.get(other, "") for other in names}})
-    about = f"{line(found['machine'])}; {line(found['versions'])}. Everything: [{Path(all_of_it).name}]({all_of_it})."
-    return f"![CPU for a request]({chart})\n\n{table(rows)}\n\n{about}"
+    return f"![CPU for a request]({chart})\n\n{table(rows)}\n\n{about(found)}. Everything: [compare.md]({all_of_it})."
