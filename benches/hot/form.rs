@@ -73,7 +73,7 @@ fn headers(criterion: &mut Criterion) {
     let forwarding = Forwarding::compile(&route::Forwarded::default());
     let host = HeaderValue::from_static("img.example.com");
     let peer = IpAddr::from([192, 0, 2, 7]);
-    let id = "0123456789abcdef0123456789abcdef";
+    let id = b"0123456789abcdef0123456789abcdef";
     let sender = Sender { peer, client: peer, trusted: false, scheme: "http", host: Some(&host), request_id: id };
     let mut group = criterion.benchmark_group("headers");
     for lines in [1, 10, 100] {

@@ -24,6 +24,11 @@ impl RequestId {
         Self(digits)
     }
 
+    /// Its digits.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()

@@ -276,4 +276,12 @@ impl Id {
             Self::Kept(id) => id,
         }
     }
+
+    /// The same, which nobody has to look at to see that it is text.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Made(id) => id.as_bytes(),
+            Self::Kept(id) => id.as_bytes(),
+        }
+    }
 }

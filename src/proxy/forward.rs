@@ -251,7 +251,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         trusted: ctx.caller.trusted,
         scheme: ctx.scheme(),
         host: asked.as_deref(),
-        request_id: ctx.id.as_str(),
+        request_id: ctx.id.as_bytes(),
     };
     ask_for_no_other_switch(client, out);
     if ctx.read_ahead {

@@ -23,7 +23,7 @@ impl SoFar<'_> {
     pub(super) fn write(&self, facts: &Facts<'_>, extra: Extra, out: &mut Vec<u8>) {
         let ctx = self.ctx;
         match extra {
-            Extra::RequestId => out.extend_from_slice(ctx.id.as_str().as_bytes()),
+            Extra::RequestId => out.extend_from_slice(ctx.id.as_bytes()),
             Extra::Route => out.extend(ctx.route_tail.iter().flat_map(|tail| tail.name.bytes())),
             Extra::Pool => out.extend(ctx.pool_tail.iter().flat_map(|tail| tail.name.bytes())),
             Extra::Key => out.extend_from_slice(key(ctx).unwrap_or_default()),

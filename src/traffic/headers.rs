@@ -51,7 +51,7 @@ pub struct Sender<'a> {
     /// The Host the client asked for.
     pub host: Option<&'a HeaderValue>,
     /// The request's id: [`Forwarding::kept_id`], or one made.
-    pub request_id: &'a str,
+    pub request_id: &'a [u8],
 }
 
 impl Forwarding {
@@ -79,7 +79,7 @@ impl Forwarding {
             put(request, FORWARDED, element);
         }
         if self.request_id != RequestId::Off {
-            put(request, REQUEST_ID, HeaderValue::from_str(sender.request_id).ok());
+            put(request, REQUEST_ID, HeaderValue::from_bytes(sender.request_id).ok());
         }
         if let Some(host) = host {
             put(request, "Host", Some(host.clone()));
@@ -159,12 +159,16 @@ pub fn towards_client(response: &mut ResponseHeader) {
     } else if let Some(length) = framing::one_length(&response.headers) {
         _ = response.insert_header(CONTENT_LENGTH, length);
     }
-    let lines = response.headers.get_all(CONNECTION).iter();
-    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-    let named = named.filter(|token| !nominates_nothing(token));
-    let nominated = named.filter_map(|token| HeaderName::from_bytes(token).ok()).filter(|name| !frames(name));
-    let standing = response.headers.keys().filter(|name| is_hop_by_hop(name)).cloned();
-    let doomed: SmallVec<[HeaderName; 4]> = standing.chain(nominated).collect();
+    let mut doomed = SmallVec::<[HeaderName; 4]>::new();
+    for name in response.headers.keys().filter(|name| is_hop_by_hop(name)) {
+        doomed.push(name.clone());
+    }
+    if doomed.contains(&CONNECTION) {
+        let lines = response.headers.get_all(CONNECTION).iter();
+        let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        let named = named.filter(|token| !nominates_nothing(token));
+        doomed.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()).filter(|name| !frames(name)));
+    }
     for name in &doomed {
         response.remove_header(name);
     }
@@ -257,7 +261,7 @@ mod tests {
             trusted,
             scheme: "http",
             host: Some(&host),
-            request_id: "f00d",
+            request_id: b"f00d",
         };
         forwarding.towards_origin(&mut request, &sender, None);
         lines(&request.headers, name)
@@ -329,7 +333,7 @@ mod tests {
             trusted: false,
             scheme: "https",
             host: None,
-            request_id: "",
+            request_id: b"",
         };
         assert_eq!(forwarded::element(v6.peer, v6.host, v6.scheme), "for=\"[2001:db8::1]\";proto=https");
     }
@@ -385,7 +389,7 @@ mod tests {
             trusted: false,
             scheme: "http",
             host: None,
-            request_id: "",
+            request_id: b"",
         };
         KEEP.towards_origin(&mut request, &sender, Some(&HeaderValue::from_static("origin.internal")));
         assert_eq!(lines(&request.headers, "host"), ["origin.internal"]);
@@ -478,7 +482,7 @@ mod properties {
                 request.append_header(FOR, line.as_str()).unwrap();
             }
             let peer = IpAddr::from([10, 0, 0, 9]);
-            let sender = Sender { peer, client: peer, trusted: false, scheme: "http", host: None, request_id: "x" };
+            let sender = Sender { peer, client: peer, trusted: false, scheme: "http", host: None, request_id: b"x" };
             let forwarding =
                 Forwarding { x_forwarded: XForwarded::Append, forwarded: true, request_id: RequestId::Keep };
             forwarding.towards_origin(&mut request, &sender, None);
