@@ -16,10 +16,9 @@ impl RequestId {
     }
 
     fn from_bits(bits: u128) -> Self {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 32];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
-            pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        for (place, half) in digits.chunks_exact_mut(8).zip([96, 64, 32, 0].map(|shift| (bits >> shift) as u32)) {
+            place.copy_from_slice(&hex(half).to_be_bytes());
         }
         Self(digits)
     }
@@ -33,6 +32,18 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+}
+
+/// Eight hex digits, the first in the highest byte: all at once, where a table would be asked for each.
+fn hex(bits: u32) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut nibbles = u64::from(bits);
+    nibbles = (nibbles << 16 | nibbles) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles << 8 | nibbles) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles << 4 | nibbles) & 0x0f0f_0f0f_0f0f_0f0f;
+    // six more carries what is above nine into the half above
+    let letters = (nibbles + 6 * ONES) >> 4 & ONES;
+    nibbles + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }
 
 impl fmt::Display for RequestId {

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crate::template::bytes;
+
 /// Appends a whole number.
 pub(super) fn number(n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
@@ -15,6 +17,13 @@ pub(super) fn micros(time: Duration, out: &mut Vec<u8>) {
 
 /// Appends seconds with milliseconds, cut off as nginx does: `0.001`.
 pub(super) fn millis(time: Duration, out: &mut Vec<u8>) {
+    if let seconds @ ..10 = time.as_secs() {
+        // nearly all
+        let millis = time.subsec_millis();
+        let digits = [seconds as u32, millis / 100, millis / 10 % 10, millis % 10].map(|digit| b'0' + digit as u8);
+        let [seconds, rest @ ..] = digits;
+        return out.extend_from_slice(&[seconds, b'.', rest[0], rest[1], rest[2]]);
+    }
     fraction(time.as_secs(), time.subsec_millis(), 100, out);
 }
 
@@ -67,11 +76,9 @@ fn json_chunk(chunk: &std::str::Utf8Chunk<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Is there nothing to escape? Looks at every byte instead of stopping at the first odd one: that is a loop the
-/// compiler turns into a few vector instructions, and nearly all text is plain.
+/// Is there nothing to escape?
 fn is_plain(text: &[u8]) -> bool {
-    let odd = |byte: u8| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\');
-    !text.iter().fold(false, |found, byte| found | odd(*byte))
+    !bytes::any(text, |byte| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\'))
 }
 
 fn json_escaped(text: &[u8], out: &mut Vec<u8>) {

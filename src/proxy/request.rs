@@ -24,9 +24,8 @@ impl Host {
     /// That of this request, which came by `scheme`; empty when it names none.
     pub(super) fn of(request: &RequestHeader, scheme: &str) -> Self {
         let authority = authority(request);
-        let (name, with_port) = (host::normalise(authority), host::with_port(authority, scheme));
-        let with_port = (with_port != name).then(|| with_port.into());
-        Self { name: name.into(), with_port }
+        let (name, with_port) = host::both(authority, scheme);
+        Self { name: name.into(), with_port: with_port.map(Into::into) }
     }
 }
 

@@ -11,28 +11,42 @@ const LONGEST: usize = 15;
 /// Appends an IP address.
 pub fn push_ip(address: IpAddr, out: &mut Vec<u8>) {
     let IpAddr::V4(address) = address else { return print(address, out) };
-    // Each octet is put there with three digits and a dot, and the next one over what it had too much.
+    // Each octet is put there with all its digits and a dot, and the next one over what it had too much.
     let mut text = [b'.'; LONGEST + 1];
     let mut end = 0;
     for octet in address.octets() {
-        let (digits, length) = digits(octet);
+        let Octet { digits, length } = OCTETS[usize::from(octet)];
         if let Some(place) = text.get_mut(end..end + digits.len()) {
             place.copy_from_slice(&digits);
         }
-        end += length + 1;
+        end += usize::from(length);
     }
     out.extend_from_slice(text.get(..end.saturating_sub(1)).unwrap_or_default());
 }
 
-/// The digits of an octet and a dot, and how many digits they are.
-fn digits(octet: u8) -> ([u8; 4], usize) {
-    let [hundreds, tens, ones] = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
-    match octet {
-        0..10 => ([ones, b'.', b'.', b'.'], 1),
-        10..100 => ([tens, ones, b'.', b'.'], 2),
-        100.. => ([hundreds, tens, ones, b'.'], 3),
-    }
+/// An octet in digits: their start and a dot or more behind them, and how much of it is meant, with one dot.
+#[derive(Clone, Copy)]
+struct Octet {
+    digits: [u8; 4],
+    length: u8,
 }
+
+/// All of them.
+static OCTETS: [Octet; 256] = {
+    let mut all = [Octet { digits: [b'.'; 4], length: 0 }; 256];
+    let mut octet = 0;
+    while octet < all.len() {
+        let [hundreds, tens, ones] =
+            [b'0' + (octet / 100) as u8, b'0' + (octet / 10 % 10) as u8, b'0' + (octet % 10) as u8];
+        all[octet] = match octet {
+            0..10 => Octet { digits: [ones, b'.', b'.', b'.'], length: 2 },
+            10..100 => Octet { digits: [tens, ones, b'.', b'.'], length: 3 },
+            _ => Octet { digits: [hundreds, tens, ones, b'.'], length: 4 },
+        };
+        octet += 1;
+    }
+    all
+};
 
 /// Appends an IP address and its port.
 pub fn push_socket(address: SocketAddr, out: &mut Vec<u8>) {

@@ -5,9 +5,20 @@
 
 use std::borrow::Cow;
 
+use super::bytes;
+
 /// `{host}`: lower-case, without port and one trailing dot; IPv6 keeps its brackets.
 pub fn normalise(authority: &str) -> Cow<'_, str> {
     lower_case(split(authority).0)
+}
+
+/// Both of it: `{host}`, and `{host_port}` where that differs.
+pub fn both<'a>(authority: &'a str, scheme: &str) -> (Cow<'a, str>, Option<Cow<'a, str>>) {
+    let (host, port) = split(authority);
+    let host = lower_case(host);
+    let with_port = if port.is_empty() { None } else { Some(with_port(authority, scheme)) };
+    let differs = with_port.filter(|with_port| *with_port != host);
+    (host, differs)
 }
 
 /// `{host_port}`: the same with its port, unless that is the scheme's own (80, or 443 for `https`).
@@ -26,7 +37,7 @@ pub fn with_port<'a>(authority: &'a str, scheme: &str) -> Cow<'a, str> {
 }
 
 fn lower_case(host: &str) -> Cow<'_, str> {
-    match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    match bytes::any(host.as_bytes(), |byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(host.to_ascii_lowercase()),
         false => Cow::Borrowed(host),
     }

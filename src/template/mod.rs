@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod args;
+pub mod bytes;
 mod facts;
 pub mod host;
 mod key;

@@ -4,12 +4,13 @@
 //! `%` that starts no escape becomes `%25`. Everything else stays, so that what meant something different before
 //! (`%2F` and `/`) is different after. Always holds: normalising twice is normalising once.
 
+use super::bytes;
+
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Is every byte its own normal form? (An escape may be normal too; it takes the longer way.)
 pub(super) fn is_plain(raw: &[u8]) -> bool {
-    // Every byte is looked at, which the compiler turns into a few vector instructions.
-    raw.iter().fold(true, |all, byte| all & plain(*byte))
+    !bytes::any(raw, |byte| !plain(byte))
 }
 
 /// Appends the normal form of `raw`.

@@ -8,6 +8,8 @@ use http::header::HeaderName;
 use pingora_http::RequestHeader;
 use smallvec::SmallVec;
 
+use crate::template::bytes;
+
 /// What a client may not say in another spelling, whether or not it is said in the right one.
 const GUARDED: [&str; 16] = [
     "connection",
@@ -42,7 +44,7 @@ pub fn take_out(request: &mut RequestHeader, named: impl Fn(&str) -> bool) {
 }
 
 fn has_underscore(name: &HeaderName) -> bool {
-    name.as_str().as_bytes().contains(&b'_')
+    bytes::any(name.as_str().as_bytes(), |byte| byte == b'_')
 }
 
 fn stands_for_another(name: &HeaderName, request: &RequestHeader, named: impl Fn(&str) -> bool) -> bool {

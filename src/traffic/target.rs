@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memrchr};
 
 use super::Denial;
+use crate::template::bytes;
 
 /// A target in one of the forms of RFC 9112, section 3.2 (CONNECT's is not for a gateway).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +39,7 @@ impl<'a> Target<'a> {
 
     /// The target `raw` of a request with this method.
     pub fn parse(method: &[u8], raw: &'a [u8]) -> Result<Self, Denial> {
-        // Every byte is looked at, which the compiler turns into a few vector instructions.
-        let odd = |byte: u8| byte.is_ascii_control() | (byte == b' ') | (byte == b'#');
-        if raw.iter().fold(false, |found, byte| found | odd(*byte)) {
+        if bytes::any(raw, |byte| byte.is_ascii_control() | (byte == b' ') | (byte == b'#')) {
             return Err(Denial::Target);
         }
         match raw {

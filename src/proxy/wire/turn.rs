@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::body::{Body, End, Malformed};
 use super::limits::{Fault, Limits};
 use crate::observe::RequestId;
+use crate::template::bytes;
 
 /// Bytes of a request's start that are kept for the log when no hook sees it.
 const START: usize = 256;
@@ -225,8 +226,7 @@ fn target(line: &[u8]) -> &[u8] {
 
 /// Whether the target of the request line in `head` has no space, control byte or `#`.
 pub(super) fn plain_target(head: &[u8]) -> bool {
-    let odd = |byte: u8| (byte <= b' ') | (byte == 0x7f) | (byte == b'#');
-    !target(first_line(head)).iter().fold(false, |found, byte| found | odd(*byte))
+    !bytes::any(target(first_line(head)), |byte| (byte <= b' ') | (byte == 0x7f) | (byte == b'#'))
 }
 
 #[cfg(test)]
