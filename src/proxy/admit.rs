@@ -21,7 +21,7 @@ use crate::resilience::Class;
 use crate::routing;
 use crate::snapshot::{Action, Snapshot};
 use crate::template::path;
-use crate::traffic::crumbs;
+use crate::traffic::{Noted, crumbs};
 
 /// The first hook of a request: from here on the connection's answers are ours to give.
 pub(super) fn begin(session: &mut Session, ctx: &mut Ctx) {
@@ -76,7 +76,8 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
     if session.req_header().method == Method::CONNECT {
         return Err(Class::MethodNotAllowed);
     }
-    form::check(session, ctx, snapshot.request_limits())?.settle(session)?;
+    let noted = Noted::of(&session.req_header().headers);
+    form::check(session, ctx, snapshot.request_limits(), noted)?.settle(session)?;
     let request = session.req_header();
     let number = with_facts(request, ctx, |facts| {
         let merged = path::merged(facts.path()).map_err(|_| Class::BadRequest)?;
@@ -93,12 +94,14 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
         let route = snapshot.route(number).ok_or(Class::NoRoute)?;
         if merged.encoded_slash && !route.encoded_slash { Err(Class::BadRequest) } else { Ok(number) }
     })?;
-    ctx.streams = asks_for_stream(request);
+    ctx.streams = asks_for_stream(request, noted);
     if ctx.streams && is_grpc(&request.headers) {
         ctx.deadline = deadline(&request.headers, ctx.began);
     }
     let route = snapshot.route(number).ok_or(Class::NoRoute)?;
-    if let Some(kept) = route.forwarding.kept_id(&request.headers) {
+    if noted.id
+        && let Some(kept) = route.forwarding.kept_id(&request.headers)
+    {
         ctx.id = Id::Kept(kept.into());
     }
     take(request, ctx, &snapshot, number);
@@ -114,6 +117,11 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
     if !request.raw_path_is_utf8() && ctx.target().is_some_and(|(_, to)| goes_in_h2(request, &to.pool)) {
         return Err(Class::BadRequest);
     }
+    expect_body(session, ctx)
+}
+
+/// What the client owes beside the header, if anything.
+fn expect_body(session: &mut Session, ctx: &mut Ctx) -> Result<(), Class> {
     if !session.as_downstream_mut().is_body_empty() {
         ctx.body = if form::waits_for_continue(session.req_header()) { Body::Held } else { Body::Owed };
         // Streams share a connection, which cannot tell whose body is late: the watchdog can.
@@ -168,8 +176,10 @@ fn choose(ctx: &mut Ctx, snapshot: &Snapshot, pool: usize) {
 }
 
 /// Does the request ask for something that is silent for long by nature? The answer's type has the last word.
-fn asks_for_stream(request: &RequestHeader) -> bool {
-    asks_to_switch(request)
-        || streams(&request.headers)
-        || request.headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
+fn asks_for_stream(request: &RequestHeader, noted: Noted) -> bool {
+    let accepts =
+        |kind: &[u8]| request.headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(kind));
+    noted.upgrade && asks_to_switch(request)
+        || noted.kind && streams(&request.headers)
+        || noted.accept && accepts(b"text/event-stream")
 }

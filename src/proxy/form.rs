@@ -13,7 +13,7 @@ use crate::resilience::Class;
 use crate::traffic::framing::check_framing;
 use crate::traffic::hop::{Hops, check_connection, hops};
 use crate::traffic::limits::{Size, check_host};
-use crate::traffic::{Denial, Limits, Target};
+use crate::traffic::{Denial, Limits, Noted, Target};
 
 /// What a header line costs in HTTP/2 beside its name and value (RFC 9113, section 10.5.1).
 const HEADER_LINE: usize = 32;
@@ -29,7 +29,7 @@ pub(super) struct Form {
 }
 
 /// Looks the request over, or says what is wrong with it.
-pub(super) fn check(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<Form, Class> {
+pub(super) fn check(session: &Session, ctx: &Ctx, limits: &Limits, noted: Noted) -> Result<Form, Class> {
     let request = session.req_header();
     let target = request.raw_path();
     let raw = session.as_downstream().as_http1().map(|http1| http1.get_headers_raw_bytes());
@@ -39,8 +39,8 @@ pub(super) fn check(session: &Session, ctx: &Ctx, limits: &Limits) -> Result<For
     };
     limits.check(Size { header_bytes, uri_bytes: target.len() }, &request.headers).map_err(class)?;
     check_host(request.version, in_target(request), &request.headers).map_err(class)?;
-    let length = check_framing(&request.headers).map_err(class)?;
-    let closes = check_connection(&request.headers).map_err(class)?;
+    let length = if noted.framing { check_framing(&request.headers).map_err(class)? } else { None };
+    let closes = noted.connection && check_connection(&request.headers).map_err(class)?;
     let method = request.method.as_str().as_bytes();
     Target::parse(method, target).map_err(class)?;
     // The connection has the line as it was sent; Pingora has escaped or cut what it did not like.

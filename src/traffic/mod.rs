@@ -4,7 +4,7 @@
 //! put together ([`crumbs`]). Checks answer a [`Denial`],
 //! never a status: what a denial looks like on the wire is the proxy's. In their order:
 //! the target as it stands on the wire ([`target`]), the size of the header and its Host ([`limits`]), what ends its body
-//! ([`framing`]) and what is said of this hop ([`hop`]), then who asks ([`client`]). Who that is, behind proxies, is told
+//! ([`framing`]) and what is said of this hop ([`hop`]), each where there is such a header at all ([`noted`]), then who asks ([`client`]). Who that is, behind proxies, is told
 //! by [`proxy_header`] at the start of a connection and by [`caller`] in a request. What goes on is shaped by
 //! [`headers`], without what looks like one of them ([`lookalikes`]); everything else of a request is passed on as it came.
 //! What an answer says of its origin's cache is read by [`cache_status`], and whether it is compressed by [`compression`]; where a
@@ -31,6 +31,7 @@ pub mod limits;
 pub mod location;
 pub mod lookalikes;
 mod networks;
+pub mod noted;
 pub mod proxy_header;
 pub mod rate;
 pub mod redirect;
@@ -48,6 +49,7 @@ pub use compression::Compression;
 pub use concurrency::{Concurrency, Seat};
 pub use headers::Forwarding;
 pub use limits::Limits;
+pub use noted::Noted;
 pub use rate::{Asked, Over, Rate};
 pub use redirect::Redirect;
 pub use rewrite::Rewrite;
