@@ -105,6 +105,7 @@ mod tries_by_method;
 mod upgrade_faults;
 mod upgrades;
 mod upgrades_under_load;
+mod watching;
 mod websockets;
 mod who_is_calling;
 mod whose_turn;

@@ -42,6 +42,7 @@ mod secured;
 mod stream;
 mod streams;
 mod strict;
+mod terminal;
 mod tls;
 mod traffic;
 mod tunnel;
@@ -77,6 +78,7 @@ pub(crate) use script::{Amount, Body, Close, Door, Framing, Request, Rule, Step}
 pub(crate) use secured::{Greeting, Secured, Terms, secured};
 pub(crate) use stream::{Framed, download, upload};
 pub(crate) use strict::{Strict, Words, strict};
+pub(crate) use terminal::{Terminal, terminal};
 pub(crate) use tls::{Hello, hello};
 pub(crate) use traffic::{takes_traffic, traffic};
 pub(crate) use tunnel::{Tunnel, tunnel};
