@@ -15,7 +15,8 @@ TITLE = "Cost against size"
 
 def draw(path, found):
     """Writes a file: a panel for each figure, a curve for each series that has it."""
-    legend = [next(iter(series["rows"][0])) for series in found.values() if series["rows"]]
+    found = {name: series for name, series in found.items() if series["rows"]}
+    legend = [next(iter(series["rows"][0])) for series in found.values()]
     sizes = [size for series in found.values() for size in places(series)]
     across = Scale(min(sizes), max(sizes), LEFT, WIDTH - RIGHT, logarithmic=True)
     *named, below = names(legend)
@@ -41,7 +42,7 @@ def panel_of(panel, top, across, found, legend):
     curves = {
         next(iter(series["rows"][0])): [(next(iter(row.values())), row[what] / unit) for row in series["rows"]]
         for series in found.values()
-        if series["rows"] and what in series["rows"][0]
+        if what in series["rows"][0]
     }
     steps = steps_to(max((y for points in curves.values() for _, y in points), default=0))
     up = Scale(steps[0], steps[-1], top + PANEL, top)
