@@ -108,11 +108,11 @@ pub(super) fn check(path: &str, route: &Route, places: &Places) -> Vec<(Severity
     };
     let at = |key: &str| format!("{path}.{key}");
     // The pools that are wrong by themselves are known all the same.
-    let known = places.keys("pools");
+    let known = || places.keys("pools");
     let chosen = chosen(route);
     match *chosen {
         [] if !ACTIONS.iter().any(|key| places.is_spoiled(&at(key))) => {
-            let meant = format!("expected a pool: {}; or split, redirect or respond", one_of(known.iter().copied()));
+            let meant = format!("expected a pool: {}; or split, redirect or respond", one_of(known()));
             error(at("pool"), "missing".to_owned(), meant);
         }
         [first, second, ..] => {
@@ -120,8 +120,8 @@ pub(super) fn check(path: &str, route: &Route, places: &Places) -> Vec<(Severity
         }
         _ => {}
     }
-    if !route.pool.is_empty() && !known.contains(&route.pool.as_str()) {
-        error(at("pool"), format!("unknown pool \"{}\"", route.pool), meant(&route.pool, known));
+    if !route.pool.is_empty() && !places.has_key("pools", &route.pool) {
+        error(at("pool"), format!("unknown pool \"{}\"", route.pool), meant(&route.pool, known()));
     }
     if let Some(respond) = &route.respond {
         let at = |key: &str| format!("{path}.respond.{key}");

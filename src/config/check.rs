@@ -297,10 +297,9 @@ impl Check<'_> {
     /// Is there a pool of this name? Complains if not.
     pub(super) fn is_known_pool(&mut self, at: &str, pool: &str) -> bool {
         // The pools that are wrong by themselves are known all the same.
-        let known = self.places.keys("pools");
-        let is_known = known.contains(&pool);
+        let is_known = self.places.has_key("pools", pool);
         if !is_known {
-            let meant = meant(pool, known);
+            let meant = meant(pool, self.places.keys("pools"));
             self.error(at, format!("unknown pool \"{pool}\""), meant);
         }
         is_known

@@ -5,6 +5,7 @@
 //! names its own line, and nothing is said about values that are missing only because they were wrong.
 
 use std::collections::HashSet;
+use std::iter;
 
 use super::tree::{Kind, Node, Place};
 
@@ -61,6 +62,11 @@ impl Places {
         }
     }
 
+    /// Does the section at `path` have this key, be it a spoiled one?
+    pub(super) fn has_key(&self, path: &str, key: &str) -> bool {
+        matches!(self.find(path).node.map(|node| &node.kind), Some(Kind::Section(entries)) if entries.contains_key(key))
+    }
+
     /// Does the file say anything at `path`?
     pub(super) fn is_written(&self, path: &str) -> bool {
         self.find(path).node.is_some()
@@ -105,11 +111,9 @@ impl Places {
                 let dot = if rest.starts_with('.') { "." } else { "" };
                 let name = &rest[dot.len()..];
                 // A name may hold dots: the longest key that fits is meant.
-                let fits = |key: &&String| {
-                    name.strip_prefix(key.as_str()).is_some_and(|r| r.is_empty() || r.starts_with(['.', '[']))
-                };
-                let key = entries.keys().filter(fits).max_by_key(|key| key.len())?;
-                let entry = entries.get(key)?;
+                let shorter = name.rmatch_indices(['.', '[']).map(|(end, _)| end);
+                let mut ends = iter::once(name.len()).chain(shorter);
+                let (key, entry) = ends.find_map(|end| entries.get_key_value(&name[..end]))?;
                 let rest = &name[key.len()..];
                 Some(Step { said: format!("{dot}{key}"), key: entry.key, node: &entry.value, rest })
             }
@@ -117,7 +121,10 @@ impl Places {
                 let (index, rest) = rest.strip_prefix('[')?.split_once(']')?;
                 let wanted: usize = index.parse().ok()?;
                 let readable = |(_, item): &(usize, &Node)| !self.left_out.spoiled.contains(&item.id);
-                let (written, node) = items.iter().enumerate().filter(readable).nth(wanted)?;
+                let (written, node) = match self.left_out.spoiled.is_empty() {
+                    true => (wanted, items.get(wanted)?),
+                    false => items.iter().enumerate().filter(readable).nth(wanted)?,
+                };
                 Some(Step { said: format!("[{written}]"), key: node.place, node, rest })
             }
         }
@@ -207,6 +214,14 @@ routes: [ { pool: a } ]
         assert_eq!(places.locate("pools.a.b.origins[1].address"), (5, 20));
         assert_eq!(places.locate("routes[0].pool"), (9, 19));
         assert_eq!(places.locate("pools.a.host"), (8, 5));
+    }
+
+    #[test]
+    fn a_section_has_the_keys_that_are_written_whole() {
+        let places = places(&["pools.a.b"]);
+        let known = ["a.b", "a", "b", "a.b.origins", ""].map(|key| places.has_key("pools", key));
+        assert_eq!(known, [true, true, false, false, false]);
+        assert!(!places.has_key("routes", "pool") && !places.has_key("nothing", "a"));
     }
 
     #[test]
