@@ -10,8 +10,10 @@
     reason = "a test that cannot go on fails, and it measures real time"
 )]
 
+mod errors;
 mod first_steps;
 mod in_passing;
+mod meanings;
 mod page;
 mod pages;
 mod place;
