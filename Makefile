@@ -1,4 +1,4 @@
-# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-scale | bench-compare | bench-incidents | sim | mutants | image-test | book; each installs what it lacks, or says how.
+# make demo | test | soak-upgrades | soak-websockets | lint | bench | bench-scale | bench-compare | bench-incidents | sim | mutants | image-test | book | documents; each installs what it lacks, or says how.
 
 # Optimised, and linked in a fraction of a release's time: demo and tests share what was built. `PROFILE=dev` for quick turns.
 PROFILE ?= ci
@@ -7,7 +7,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 # A wire test waits for most of its time: half as many again as there are cores run at once.
 TESTS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
 
-.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-scale bench-compare bench-incidents sim mutants image-test book needs
+.PHONY: demo test soak-upgrades soak-websockets lint bench smoke bench-scale bench-compare bench-incidents sim mutants image-test book documents needs
 
 # The first incident, replayed: origins with caches, a gateway, load and a live table in one process.
 demo: needs
@@ -98,6 +98,12 @@ book:
 	@command -v mdbook >/dev/null || { echo "missing: mdbook; $(CARGO) install --locked mdbook" >&2; exit 1; }
 	mdbook build docs --dest-dir "$$(mkdir -p $(BOOK) && cd $(BOOK) && pwd)/docs"
 	cp -r README.md CONTRIBUTING.md conf docker $(BOOK)/
+
+# The pages that say what the code says, written anew: reference of the configuration, of metrics, of commands. Tests hold
+# them to it.
+documents: PROFILE = dev
+documents: needs
+	MOORGATE_WRITE_DOCUMENTS=1 $(CARGO) test --locked --profile $(PROFILE) --lib says_what_the_code_says
 
 needs:
 	@.ci/needs

@@ -1,4 +1,4 @@
-//! What a key of the file means: the reference of docs/configuration.md, which a test holds to the schema, at hand.
+//! What a key of the file means: the reference of docs/configuration.md, whose tables are made of the schema, at hand.
 
 use std::fmt::Write;
 
@@ -51,6 +51,8 @@ struct Section {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Key {
     key: String,
+    /// What may be written.
+    values: String,
     /// As the file would have it, or in words; empty: there is none.
     default: String,
     text: String,
@@ -68,9 +70,9 @@ impl Section {
         if !self.keys.is_empty() {
             let mut table = Table::new();
             table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-            table.set_header(["KEY", "DEFAULT", ""]);
+            table.set_header(["KEY", "VALUES", "DEFAULT", ""]);
             for key in &self.keys {
-                table.add_row([&key.key, &key.default, &key.text]);
+                table.add_row([&key.key, &key.values, &key.default, &key.text]);
             }
             out.push('\n');
             for line in table.lines() {
@@ -107,9 +109,10 @@ fn sections() -> Vec<Section> {
 
 /// A line of a table, its first two characters left out.
 fn key(row: &str) -> Option<Key> {
-    let mut cells = row.trim_end_matches(['|', ' ']).splitn(3, '|').map(str::trim);
+    let mut cells = row.trim_end_matches(['|', ' ']).splitn(4, '|').map(str::trim);
     let key = cells.next()?.trim_end_matches('`').to_owned();
-    Some(Key { key, default: plain(cells.next()?), text: plain(cells.next().unwrap_or_default()) })
+    let (values, default) = (plain(cells.next()?), plain(cells.next()?));
+    Some(Key { key, values, default, text: plain(cells.next().unwrap_or_default()) })
 }
 
 /// Without the marks of Markdown; a link is what it is called, with the document in brackets.
@@ -189,6 +192,7 @@ mod tests {
         let found = find("pools.origin.health.min_healthy").unwrap();
         assert_eq!((found.path.as_str(), found.keys.len()), ("pools.NAME.health", 1));
         assert_eq!((found.keys[0].key.as_str(), found.keys[0].default.as_str()), ("min_healthy", "50%"));
+        assert_eq!(found.keys[0].values, "share");
         assert!(found.text().starts_with("pools.NAME.health\n\n KEY "), "{}", found.text());
         for same in ["pools.origin.origins[1].weight", "pools.origin.origins.1.weight", "pools.x.origins.weight"] {
             assert_eq!(find(same).unwrap().keys[0].default, "1", "{same}");
@@ -215,7 +219,9 @@ mod tests {
     #[test]
     fn nothing_of_markdown_is_left() {
         for section in sections() {
-            for text in section.keys.iter().flat_map(|key| [&key.text, &key.default]).chain([&section.text]) {
+            for text in
+                section.keys.iter().flat_map(|key| [&key.text, &key.values, &key.default]).chain([&section.text])
+            {
                 assert!(!text.contains("](") && !text.contains('`'), "{}: {text}", section.path);
             }
         }

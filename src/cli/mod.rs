@@ -19,6 +19,8 @@ mod offline;
 mod pages;
 mod places;
 mod plan;
+#[cfg(test)]
+mod reference;
 mod request;
 mod routed;
 mod run;

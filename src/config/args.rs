@@ -29,10 +29,10 @@ pub enum Args {
 #[serde(rename = "Args", default, deny_unknown_fields)]
 #[derive(Default)]
 struct WrittenArgs {
-    /// Only these are part of `{args}`.
+    /// Only these are part of `{args}`; a `*` at the end of a name stands for any rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     keep: Option<Off<Vec<ArgName>>>,
-    /// All but these are.
+    /// All but these are, with `*` as in `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<Off<Vec<ArgName>>>,
 }

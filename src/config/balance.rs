@@ -18,17 +18,16 @@ use super::written::{As, Written, choices, unknown_word, written};
 pub struct Balance {
     /// The one algorithm of the pool.
     pub algorithm: Algorithm,
-    /// The template of the key: algorithm hash.
+    /// The template of the key; `hash` only.
     pub key: String,
-    /// What happens when a part of the key is missing: `spread` by two choices, or another key template. Algorithm
-    /// hash.
+    /// What happens when a part of the key is missing: `spread` by two choices, or another key template; `hash` only.
     pub on_missing: OnMissing,
     /// How far above its part of the load an origin may go before further requests pass on along the ring: a factor
-    /// above 1. Algorithm hash.
+    /// above 1; `hash` only.
     #[serde(deserialize_with = "factor_or_off")]
     #[schemars(with = "Off<As<Factor>>")]
     pub bounded_load: Off<f64>,
-    /// How long a slow answer is remembered: algorithm peak_ewma.
+    /// How long a slow answer is remembered; `peak_ewma` only.
     #[serde(deserialize_with = "time_above_zero")]
     pub decay: Duration,
 }

@@ -20,7 +20,7 @@ pub struct Buffering {
     /// Up to so much of an answer is taken from its origin at once and held for a client that reads slowly.
     #[serde(deserialize_with = "response")]
     pub response: Off<Bytes>,
-    /// A request whose body has a length of at most so much is read whole before an origin is asked.
+    /// A request whose body has a length of at most so much, up to 64 KiB, is read whole before an origin is asked.
     #[serde(deserialize_with = "request")]
     pub request: Off<Bytes>,
 }

@@ -33,11 +33,11 @@ pub struct Headers {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Edits {
-    /// Headers and the only values they have, which are templates. One that comes out empty is no line.
+    /// Headers and the only values they have: a template, or a list of them. One that comes out empty is no line.
     #[serde(deserialize_with = "lines")]
     #[schemars(with = "IndexMap<String, Values>")]
     pub set: IndexMap<FieldName, Values>,
-    /// Headers and further values, which are templates.
+    /// Headers and further values, templates as well.
     #[serde(deserialize_with = "lines")]
     #[schemars(with = "IndexMap<String, Values>")]
     pub add: IndexMap<FieldName, Values>,

@@ -9,11 +9,11 @@ use super::units::{Off, Percent, Times};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Guard {
-    /// The greatest part of the hash circle a change may move to other origins. A changed key, `args` or `on_missing`
+    /// The greatest part of the hash circle a reload may move to other origins. A changed key, `args` or `on_missing`
     /// counts as all of it.
     pub max_moved: Percent,
-    /// The greatest part of errors keys that moved may have while a change waits to be confirmed, before it goes back by
-    /// itself.
+    /// The greatest part of errors that keys that moved may have while a change waits to be confirmed, before it goes
+    /// back by itself.
     pub error_ratio: Off<Percent>,
     /// The same for their slowest hundredth: a multiple of what it was in the pool before the change.
     pub latency: Off<Times>,

@@ -18,7 +18,7 @@ use super::written::{self, As, choices};
 pub struct Health {
     /// How origins are probed.
     pub probe: Off<Probe>,
-    /// When failed requests put an origin out.
+    /// When failed requests put an origin out; `{}` for its defaults.
     pub outlier_detection: Off<OutlierDetection>,
     /// Share of origins soft evidence may never take below.
     pub min_healthy: Percent,
@@ -61,7 +61,7 @@ pub struct Probe {
     /// Time for one probe in all.
     #[serde(deserialize_with = "time_above_zero")]
     pub timeout: Duration,
-    /// What is asked; left out: a TCP connect only.
+    /// What is asked, `{}` for `/`; left out: a TCP connect only.
     #[serde(deserialize_with = "probe_http", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Off<ProbeHttp>")]
     pub http: Option<ProbeHttp>,
@@ -92,7 +92,7 @@ fn probe_http<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Probe
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeHttp {
-    /// Method.
+    /// The method it is asked with.
     #[serde(with = "written")]
     #[schemars(with = "As<Method>")]
     pub method: Method,
@@ -100,7 +100,7 @@ pub struct ProbeHttp {
     #[serde(deserialize_with = "path")]
     #[schemars(with = "Path")]
     pub path: String,
-    /// Host; left out: the pool's literal `host`, else the origin's name.
+    /// The Host that is asked for; left out: the pool's literal `host`, else the origin's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Further headers.

@@ -25,7 +25,7 @@ pub struct Limits {
     pub concurrency: Off<Concurrency>,
     /// The largest body of a request; more is answered 413.
     pub body: Off<Bytes>,
-    /// How fast an answer goes to its client, each by itself.
+    /// How fast an answer goes to its client, each by itself: `1MiB/s`.
     pub bandwidth: Off<Bandwidth>,
 }
 
@@ -84,7 +84,7 @@ pub struct RateLimit {
     /// A template of whose requests are counted together. Where a part of it is missing, the client's address is used.
     #[serde(default = "by_client", deserialize_with = "text")]
     pub key: String,
-    /// How many requests in a second, a minute or an hour.
+    /// How many requests in a second, a minute or an hour: `10/s`, `30/m`, `5/h`.
     #[serde(deserialize_with = "above_zero")]
     pub rate: Rate,
     /// How many may come at once beyond that, as nginx's `burst` with `nodelay`.
@@ -107,7 +107,7 @@ pub struct RateLimit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
-    /// The Redis that counts for all of them.
+    /// The Redis that counts for all of them: `redis://[user:password@]host[:port][/db]`.
     pub redis: RedisUrl,
 }
 

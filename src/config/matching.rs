@@ -17,20 +17,20 @@ use super::written::{self, As, choices};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Match {
-    /// The scheme: what the listener speaks, not what a header says.
+    /// The scheme: what the listener speaks, not what a header says; off is any.
     pub scheme: Off<Scheme>,
     /// Addresses of listeners, as in `process.listeners`.
     #[serde(with = "written::list")]
     #[schemars(with = "Vec<As<SocketAddr>>")]
     pub listeners: Vec<SocketAddr>,
-    /// Exact names, or `*.` and a domain for everything below it.
+    /// Exact names, or `*.` and a domain for everything below it; no ports.
     #[serde(deserialize_with = "hosts")]
     #[schemars(with = "Vec<HostPattern>")]
     pub hosts: Vec<String>,
-    /// The path: exact, prefix or regex.
+    /// The path: one of `exact`, `prefix` and `regex`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathMatch>,
-    /// Methods.
+    /// Methods, in capitals.
     #[serde(with = "written::list")]
     #[schemars(with = "Vec<As<Method>>")]
     pub methods: IndexSet<Method>,

@@ -15,6 +15,8 @@ mod each;
 mod edits;
 mod fault;
 mod file;
+#[cfg(test)]
+pub(crate) mod generated;
 mod guard;
 mod health;
 mod http_words;

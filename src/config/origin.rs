@@ -22,7 +22,8 @@ pub struct Origin {
     pub name: String,
     /// Units of weight, 1 to 1000; 160 points each.
     pub weight: u16,
-    /// It serves only while no other origin may be asked.
+    /// It serves only while no other origin may be asked; always probed. It stands on a ring of its own, so no key
+    /// moves when it comes or goes.
     pub backup: bool,
     /// Requests in flight there at most; `None`: as the pool says.
     #[serde(skip_serializing_if = "Option::is_none")]

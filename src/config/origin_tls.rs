@@ -17,7 +17,7 @@ use super::written::{As, Written, written};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "OriginTls", default, deny_unknown_fields)]
 pub struct OriginTls {
-    /// The name asked for, and looked for in the origin's certificate.
+    /// The DNS name that is asked for, and looked for in the origin's certificate; needed unless `verify` is `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sni: Option<ServerName>,
     /// PEM file of the authorities that may sign the origins' certificates, one or more; without it those of the system.
@@ -30,7 +30,7 @@ pub struct OriginTls {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "file", serialize_with = "path")]
     #[schemars(with = "Option<As<PathBuf>>")]
     pub cert: Option<PathBuf>,
-    /// PEM file of its private key.
+    /// PEM file of its private key, without a password.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "file", serialize_with = "path")]
     #[schemars(with = "Option<As<PathBuf>>")]
     pub key: Option<PathBuf>,

@@ -9,7 +9,8 @@ use super::units::{Duration, Off, Percent, Times, share_above_zero, time_above_z
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overload {
-    /// The greatest part of its share that it sheds at once; less where less of its answers say so.
+    /// The greatest part of its share that an origin sheds at once; less where less of its answers say that it is
+    /// overloaded.
     #[serde(deserialize_with = "share_above_zero")]
     pub step: Percent,
     /// The part of its share that it keeps in any case.
@@ -18,7 +19,7 @@ pub struct Overload {
     /// How long it keeps to that, before it takes more again over four times as long.
     #[serde(deserialize_with = "time_above_zero")]
     pub recover: Duration,
-    /// Answers slower than this multiple of the pool's median, and than 20 ms, say so as well.
+    /// Answers slower than this multiple of the pool's median, and than 20 ms, say so as well as a 503.
     pub slow: Off<Times>,
 }
 

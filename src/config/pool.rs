@@ -32,10 +32,11 @@ pub struct Pool {
     pub balance: Balance,
     /// Which query arguments are part of `{args}`; all of them, normalised, unless `keep` or `drop` says otherwise.
     pub args: Args,
-    /// The origins; their order has no meaning. None where `discovery` finds them.
+    /// The origins, at least one unless `discovery` finds them; their order has no meaning.
     #[serde(deserialize_with = "each::list")]
     pub origins: Vec<Origin>,
-    /// What is spoken to the origins.
+    /// What is spoken to the origins: `http1`; `h2`, HTTP/2 over TLS; `h2c`, HTTP/2 without it, by prior knowledge.
+    /// WebSockets are asked for in HTTP/1.1 all the same.
     pub protocol: Protocol,
     /// TLS towards the origins.
     pub tls: Off<OriginTls>,
@@ -45,15 +46,15 @@ pub struct Pool {
     pub timeouts: Timeouts,
     /// Connections to the origins.
     pub connections: Connections,
-    /// The header in which origins tell hit or miss of their caches.
+    /// The header in which origins tell hit or miss of their caches, such as `x-cache`, or `cache-status` of RFC 9211.
     pub cache_status: Off<CacheHeader>,
     /// Retries as a share of first attempts.
     pub retry_budget: RetryBudget,
     /// Probes, and what follows from them.
     pub health: Health,
-    /// How newcomers, and origins that were out, come into their share.
+    /// How newcomers, and origins that were out, come into their share; off: all at once.
     pub slow_start: Off<SlowStart>,
-    /// What a change of the pool may do.
+    /// What a reload may do to the pool.
     pub guard: Off<Guard>,
     /// Finds the origins by a DNS name, in place of `origins`.
     pub discovery: Off<Discovery>,
@@ -183,7 +184,8 @@ pub struct Connections {
     /// Open connections of the pool and process above which none is kept idle.
     #[serde(deserialize_with = "within::<_, _, 0, { u32::MAX }>")]
     pub keepalive: u32,
-    /// How long an idle connection is kept; below what the origin announces.
+    /// How long an idle connection is kept; less than the origin keeps it: one that announces as little in `Keep-Alive:
+    /// timeout=…` is named in a warning, once.
     #[serde(deserialize_with = "time_above_zero")]
     pub keepalive_timeout: Duration,
     /// Requests on one connection at most.
@@ -192,12 +194,13 @@ pub struct Connections {
     pub max_requests: Off<u32>,
     /// Age above which a connection takes no further request.
     pub max_age: Off<Duration>,
-    /// Requests in flight at one origin at most, for those that say nothing else.
+    /// Requests in flight at one origin at most, for those that say nothing else. When every origin that may be used
+    /// has as many, the answer is 503 `limited`.
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_in_flight: Off<u32>,
-    /// Connections being made to one origin at a time, until their handshakes are over; others wait for their turn, within
-    /// `timeouts.connect`.
+    /// Connections being made to one origin at a time, until their handshakes are over; others wait for their turn,
+    /// within `timeouts.connect`.
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_connecting: Off<u32>,

@@ -24,21 +24,22 @@ use super::written::{self, As, Written, choices, unknown_word, written};
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["listeners"]))]
 pub struct Process {
-    /// Data-plane shards; `auto` is one per core.
+    /// Data-plane shards, 1 to 1024; `auto` is one per core.
     #[serde(deserialize_with = "within_or_auto::<_, _, 1, 1024>")]
     #[schemars(range(min = 1, max = 1024))]
     pub threads: Auto<u16>,
-    /// Sockets for clients.
+    /// Sockets for clients, at least one.
     #[serde(deserialize_with = "each::list")]
     pub listeners: Vec<Listener>,
     /// The admin address: health, metrics, status and reload.
     pub admin: Off<Admin>,
-    /// The Unix socket for commands. Left out: `/run/moorgate/control.sock`, or `$XDG_RUNTIME_DIR/moorgate/control.sock`
-    /// for a user that is not root.
+    /// The Unix socket for commands, a path of at most 107 bytes. Left out: `/run/moorgate/control.sock`, or
+    /// `$XDG_RUNTIME_DIR/moorgate/control.sock` for a user that is not root. Made anew when it is removed.
     #[serde(deserialize_with = "socket_path", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Off<As<PathBuf>>")]
     pub control_socket: Option<Off<PathBuf>>,
-    /// Client connections at most; `auto` is (hard limit of descriptors - 256) / 2.
+    /// Client connections at most; `auto` is (hard limit of descriptors - 256) / 2. The 256 are left to probes, reloads
+    /// and the admin address whatever is written.
     #[serde(deserialize_with = "within_or_auto::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub max_connections: Auto<u32>,
@@ -121,7 +122,7 @@ pub struct Listener {
     /// else's header closes the connection.
     #[serde(default)]
     pub proxy_protocol: ProxyProtocol,
-    /// TLS, by the certificates of the file; `{}` for its defaults.
+    /// TLS on this listener, by the certificates of the file; `{}` for its defaults.
     #[serde(default)]
     pub tls: Off<ListenerTls>,
 }
@@ -329,29 +330,31 @@ written!(Sink, AccessFormat);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClientLimits {
-    /// From the first byte of a request to the end of its header (408).
+    /// From the first byte of a request to the end of its header (408); in HTTP/2 of each header's frames, which end
+    /// the connection.
     #[serde(deserialize_with = "time_above_zero")]
     pub header_timeout: Duration,
     /// How long a connection may idle between requests.
     #[serde(deserialize_with = "time_above_zero")]
     pub keepalive: Duration,
-    /// Requests on one connection at most.
+    /// Requests on one connection at most; in HTTP/2 GOAWAY comes with the last, and those behind it are still served.
     #[serde(deserialize_with = "within::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub keepalive_requests: u32,
-    /// Age at which a connection is closed after its current answer.
+    /// Age at which a connection is closed after its current answer; in HTTP/2 the age of GOAWAY.
     pub max_age: Off<Duration>,
-    /// Time for each further 16 KiB of a request body, or its end.
+    /// Time for each further 16 KiB of a request body, or its end (408); in HTTP/2 of each stream.
     #[serde(deserialize_with = "time_above_zero")]
     pub body_timeout: Duration,
-    /// Longest time without progress of a pending write.
+    /// Longest time without progress towards the client; in HTTP/2 of each stream.
     #[serde(deserialize_with = "time_above_zero")]
     pub send_timeout: Duration,
-    /// Connections of one client at most: of an address, in IPv6 of a /64. Trusted proxies have no such limit.
+    /// Connections of one client at most: of an address, in IPv6 of a /64; more are closed at once. Trusted proxies
+    /// have no such limit.
     #[serde(deserialize_with = "within_or_off::<_, _, 1, { u32::MAX }>")]
     #[schemars(range(min = 1))]
     pub connections_per_client: Off<u32>,
-    /// Bytes of a request header at most (431).
+    /// Bytes of a request header at most (431); in HTTP/2 each line counts 32 bytes more.
     #[serde(deserialize_with = "bytes_above_zero")]
     pub header_bytes: Bytes,
     /// Header lines of a request at most (431).

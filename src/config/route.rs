@@ -62,10 +62,10 @@ pub struct Route {
     /// Which requests it takes; left out it takes everything.
     #[serde(rename = "match")]
     pub matches: Match,
-    /// The pool they go to, by name.
+    /// Where they go, a pool by name. A route has one of `pool`, `split`, `respond` and `redirect`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
-    /// In place of a pool: several, each with a share.
+    /// In place of a pool: several, with a share of the keys each.
     #[serde(deserialize_with = "action::split", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Off<Split>")]
     pub split: Option<Split>,
@@ -87,7 +87,7 @@ pub struct Route {
     #[serde(deserialize_with = "limits")]
     #[schemars(with = "Off<Limits>")]
     pub limits: Limits,
-    /// Who may ask.
+    /// Who may ask, by the address of the client, not by that of a trusted proxy.
     #[serde(deserialize_with = "access")]
     #[schemars(with = "Off<Access>")]
     pub access: Access,
@@ -106,7 +106,7 @@ pub struct Route {
     pub redirects: Redirects,
     /// `%2f` and `%5c` in a path: refuse answers 400, allow passes them on.
     pub encoded_slash: EncodedSlash,
-    /// Compression of answers.
+    /// Which answers are compressed.
     pub compression: Off<Compression>,
     /// Copies of its requests for another pool.
     pub mirror: Off<Mirror>,
@@ -301,11 +301,11 @@ fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Durati
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Access {
-    /// Networks that may ask.
+    /// Networks that may ask: with any of them only these.
     #[serde(with = "written::list")]
     #[schemars(with = "Vec<As<IpNet>>")]
     pub allow: Vec<IpNet>,
-    /// Networks that may not.
+    /// Networks that may not, whatever `allow` says.
     #[serde(with = "written::list")]
     #[schemars(with = "Vec<As<IpNet>>")]
     pub deny: Vec<IpNet>,

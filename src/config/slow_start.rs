@@ -23,9 +23,9 @@ pub struct SlowStart {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hold {
-    /// Part of its answers that may be errors.
+    /// Part of a newcomer's answers that may be errors.
     pub error_ratio: Off<Percent>,
-    /// Multiple of the median time of the rest of the pool that its own may be.
+    /// Multiple of the median time of the rest of the pool that a newcomer's may be.
     pub latency: Off<Times>,
 }
 

@@ -5,6 +5,7 @@
 
 pub mod access_log;
 mod alive;
+mod book;
 mod carried;
 mod in_force;
 mod interned;
@@ -13,6 +14,8 @@ mod meters;
 mod metrics;
 pub mod minutes;
 mod record;
+#[cfg(test)]
+mod reference;
 mod request_id;
 pub mod sample;
 mod series;

@@ -98,7 +98,8 @@ fn module_of(path: &str) -> Vec<String> {
 }
 
 fn is_test_file(path: &str) -> bool {
-    !path.starts_with("src/") || path.ends_with("/tests.rs") || path.ends_with("/properties.rs")
+    let names = ["/tests.rs", "/properties.rs", "/reference.rs", "/generated.rs"];
+    !path.starts_with("src/") || names.iter().any(|name| path.ends_with(name))
 }
 
 struct Reader<'a> {

@@ -62,4 +62,6 @@ fn allow_off(value: &mut Map<String, Value>) {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,4 @@
-//! What is printed of a configuration: every default, the schema of the file, and the reference of its keys.
-
-use std::collections::BTreeMap;
+//! What is printed of a configuration: every default, and the schema of the file.
 
 use serde_json::Value;
 
@@ -148,49 +146,4 @@ fn everything_in_the_schema_is_described() {
         }
     }
     assert!(count > 60, "{count}");
-}
-
-/// The keys of every section by the section's path, with their defaults where these are single words.
-fn reference(schema: &Value) -> BTreeMap<String, BTreeMap<String, Option<String>>> {
-    let mut sections = BTreeMap::new();
-    let mut left = vec![(String::new(), schema)];
-    while let Some((path, value)) = left.pop() {
-        let target = value["$ref"].as_str().map(|name| &schema["$defs"][name.trim_start_matches("#/$defs/")]);
-        left.extend(target.map(|target| (path.clone(), target)));
-        let either = value["anyOf"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // A list of what may stand alone has no further keys.
-        let is_alone = |value: &Value| value.get("items").is_some_and(|item| either.contains(item));
-        left.extend(either.iter().filter(|value| !is_alone(value)).map(|value| (path.clone(), value)));
-        left.extend(value.get("items").map(|value| (format!("{path}[]"), value)));
-        left.extend(value.get("additionalProperties").map(|value| (format!("{path}.NAME"), value)));
-        let Some(keys) = value["properties"].as_object() else { continue };
-        let word = |value: &Value| match &value["default"] {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Bool(flag) => Some(flag.to_string()),
-            _ => None,
-        };
-        let dot = if path.is_empty() { "" } else { "." };
-        left.extend(keys.iter().map(|(key, value)| (format!("{path}{dot}{key}"), value)));
-        sections.insert(path, keys.iter().map(|(key, value)| (key.clone(), word(value))).collect());
-    }
-    sections
-}
-
-#[test]
-fn the_reference_names_every_key_with_its_default() {
-    let mut written: BTreeMap<String, BTreeMap<String, Option<String>>> = BTreeMap::new();
-    let mut path = String::new();
-    for line in include_str!("../../../docs/configuration.md").lines() {
-        if let Some(heading) = line.strip_prefix('#') {
-            path = heading.split('`').nth(1).unwrap_or_default().to_owned();
-        } else if line.starts_with("| `") {
-            let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let key = cells[0].trim_matches('`');
-            let default = cells[1].strip_prefix('`').and_then(|cell| cell.strip_suffix('`'));
-            let is_word = |default: &&str| !default.starts_with('[') && !default.contains('`');
-            written.entry(path.clone()).or_default().insert(key.to_owned(), default.filter(is_word).map(str::to_owned));
-        }
-    }
-    assert_eq!(written, reference(&schema()));
 }
