@@ -17,7 +17,7 @@
 //! | [`snapshot`] | all a request may read, compiled once |
 //! | [`proxy`] | Pingora's hooks, and nothing that decides |
 //! | [`listeners`] | sockets to clients |
-//! | [`observe`] | access log, metrics, request ids |
+//! | [`observe`] | access log, metrics, traces, request ids |
 //! | [`lifecycle`] | signals, reload, drain |
 //! | [`admin`] | the admin address and the control socket |
 //! | [`cli`] | commands |

@@ -57,6 +57,7 @@ fn with(measure: impl FnOnce(&Record<'_>)) {
         attempts: &[attempt],
         error: None,
         limited: None,
+        trace: None,
     });
 }
 

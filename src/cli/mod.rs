@@ -19,6 +19,7 @@ mod offline;
 mod pages;
 mod places;
 mod plan;
+mod records;
 #[cfg(test)]
 mod reference;
 mod request;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, available_parallelism};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use parking_lot::Mutex;
 use tokio::sync::watch as switch;
 
@@ -22,7 +22,7 @@ use super::takeover::{Heritage, Sockets, Successor, Takeover};
 use crate::admin::{self, Admin, Inherited, UpgradeStatus};
 use crate::config;
 use crate::config::process::{self, Process};
-use crate::config::units::{Auto, Off};
+use crate::config::units::Auto;
 use crate::health::Prober;
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::handoff::upgrades::Upgrades;
@@ -33,8 +33,8 @@ use crate::lifecycle::{
     self, By, Inbox, Leave, Manager, Readiness, Reloads, Succession, Work, probing, recording, reload, renewal, watch,
 };
 use crate::listeners::{self, Bound, Connections, Doors, Drain, Handed, Hooks, Listeners};
-use crate::observe::Minutes;
-use crate::observe::access_log::{self, AccessLog, Format};
+use crate::observe::access_log::{self, AccessLog};
+use crate::observe::{Minutes, Tracing};
 use crate::proxy::wire::Buffers;
 use crate::proxy::{Gateway, unheard};
 
@@ -93,6 +93,8 @@ impl Start {
         supervisor.will_serve(duplicates(&bound, &admin, &supervisor)?, admin.socket().map(Path::to_owned));
         let log = self.access_log();
         let log = Arc::new(self.telling(log)?);
+        let tracing = self.tracing();
+        let tracing = self.telling(tracing)?;
         let (common, inbox) = self.common(leaving);
         let places = Places::of(&bound, &admin);
         *common.shared.lock() = shared;
@@ -100,7 +102,7 @@ impl Start {
         let admin = self.answer(admin, &common, (before, reopen.clone()))?;
         hear(common.wished(reopen, &admin))?;
         let connections = Connections::new(lifecycle::max_connections(self.process.max_connections, descriptors));
-        let hooks = (0..self.shards()).map(|shard| self.hooks(&common, &log, shard));
+        let hooks = (0..self.shards()).map(|shard| self.hooks(&common, (&*log, &tracing), shard));
         let (drain, metrics) = (common.drain.clone(), self.metrics.clone());
         let buffers = Buffers::new(usize::try_from(self.process.max_buffered.0).unwrap_or(usize::MAX), &metrics);
         let listeners = Listeners::start(bound, connections.clone(), drain, metrics, buffers, hooks)
@@ -119,7 +121,9 @@ impl Start {
         }
         lifecycle::serve(listeners, work, common.leave(connections, self.process.drain));
         // lines that are given up are counted, and told to whoever took over
+        tracing.end_within(access_log::FAREWELL);
         log.close(access_log::FAREWELL);
+        tracing.wait();
         common.upgrades.get().iter().for_each(|upgrades| upgrades.finish());
         drop(admin.lock().take());
         log::info!("gone");
@@ -212,10 +216,10 @@ impl Start {
     }
 
     /// What a shard serves with.
-    fn hooks(&self, common: &Common, log: &AccessLog, shard: usize) -> Hooks<Gateway> {
+    fn hooks(&self, common: &Common, (log, tracing): (&AccessLog, &Tracing), shard: usize) -> Hooks<Gateway> {
         let readiness = common.readiness.clone();
         let ready = Arc::new(move || readiness.ask());
-        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard, ready);
+        let proxy = Gateway::new(self.store.clone(), log.shard(shard), shard, ready).traced(tracing.shard(shard));
         let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
         let (callers, secured, metrics) = (self.store.clone(), self.store.clone(), self.metrics.clone());
         Hooks {
@@ -272,19 +276,11 @@ impl Start {
         }
     }
 
-    fn shards(&self) -> usize {
+    pub(super) fn shards(&self) -> usize {
         match self.process.threads {
             Auto::Auto => available_parallelism().map_or(1, usize::from),
             Auto::Fixed(threads) => threads.into(),
         }
-    }
-
-    fn access_log(&self) -> anyhow::Result<AccessLog> {
-        let Off::On(process::AccessLog { path, format }) = &self.process.access_log else {
-            return Ok(AccessLog::off());
-        };
-        let format = Format::compile(format).map_err(|invalid| anyhow!("process.access_log.format: {invalid}"))?;
-        Ok(AccessLog::open(path, &format, self.shards(), &self.metrics)?)
     }
 }
 

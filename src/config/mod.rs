@@ -40,6 +40,7 @@ pub mod route;
 mod slow_start;
 pub mod split;
 pub mod tls;
+pub mod tracing;
 mod tree;
 pub mod units;
 mod unused;

@@ -16,6 +16,7 @@ use super::number::{within, within_or_auto, within_or_off};
 use super::place::did_you_mean;
 use super::report::Invalid;
 use super::tls::ListenerTls;
+use super::tracing::Tracing;
 use super::units::{Auto, Bytes, Duration, Off, bytes_above_zero, time_above_zero};
 use super::written::{self, As, Written, choices, unknown_word, written};
 
@@ -58,6 +59,8 @@ pub struct Process {
     pub drain: Drain,
     /// One line a request.
     pub access_log: Off<AccessLog>,
+    /// Spans of requests and of their tries, for a collector of OpenTelemetry's.
+    pub tracing: Off<Tracing>,
     /// What the process says about itself, on standard error.
     pub log: Log,
 }
@@ -75,6 +78,7 @@ impl Default for Process {
             resolver: Vec::new(),
             drain: Drain::default(),
             access_log: Off::On(AccessLog::default()),
+            tracing: Off::Off,
             log: Log::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! What happened? Metrics, access log, request ids and the log of the process itself.
+//! What happened? Metrics, access log, traces, request ids and the log of the process itself.
 //!
 //! The data plane tells this room facts: the meters count them with a few relaxed atomic additions, and the
 //! access log turns a [`Record`] into a line without ever waiting for a disk. Nothing here decides anything.
@@ -20,6 +20,7 @@ mod request_id;
 pub mod sample;
 mod series;
 mod text;
+pub mod trace;
 
 pub use access_log::AccessLog;
 pub use alive::SnapshotAlive;
@@ -33,3 +34,4 @@ pub use minutes::Minutes;
 pub use record::{Attempt, Peer, Record};
 pub use request_id::RequestId;
 pub use sample::Sample;
+pub use trace::Tracing;

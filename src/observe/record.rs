@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use super::trace::TraceId;
 use crate::template::Facts;
 
 /// One finished request.
@@ -43,6 +44,8 @@ pub struct Record<'a> {
     pub error: Option<&'static str>,
     /// The limit that it was beyond, whether it was turned away or not.
     pub limited: Option<&'a str>,
+    /// The trace it is part of, if anything is traced.
+    pub trace: Option<TraceId>,
 }
 
 /// One try of a request at one origin.

@@ -20,6 +20,7 @@ use super::shared::Shared;
 use super::watchdog::Watch;
 use super::wire::{Serving, Wire};
 use crate::health::Endpoint;
+use crate::observe::trace::Context;
 use crate::observe::{OriginMeters, RequestId};
 use crate::pool::{Lease, Pick, Reason};
 use crate::resilience::Class;
@@ -78,6 +79,8 @@ pub struct Ctx {
     pub(super) encoding: Option<Box<Encoding>>,
     pub(super) limits: limit::Held,
     pub(super) mirror: Mirroring,
+    /// Its place in a trace, if anything is traced.
+    pub(super) trace: Option<Context>,
 }
 
 /// Where the body of the request is.
@@ -213,6 +216,7 @@ impl Ctx {
             encoding: None,
             limits: limit::Held::default(),
             mirror: Mirroring::No,
+            trace: None,
         }
     }
 

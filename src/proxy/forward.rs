@@ -270,6 +270,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     if let Some(target) = &ctx.rewritten {
         out.set_raw_path(target)?;
     }
+    super::trace::towards_origin(out, ctx);
     super::edit::towards_origin(session, out, ctx);
     // One that switches serves no other anyway, and the two words stand in one header.
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) && !asks_to_switch(client) {

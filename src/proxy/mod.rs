@@ -29,6 +29,7 @@ pub mod reject;
 mod request;
 mod served;
 mod shared;
+mod trace;
 pub mod unheard;
 mod value;
 pub mod watchdog;
@@ -49,6 +50,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
 use crate::observe::access_log;
+use crate::observe::trace::Shard as Spans;
 use crate::snapshot::Store;
 
 pub use ctx::Ctx;
@@ -70,6 +72,7 @@ pub struct Gateway {
     flights: Arc<Flights>,
     ready: Ready,
     mirror: Mirrors,
+    spans: Option<Spans>,
 }
 
 /// Is the process ready for requests, and if not, why? Asking counts: a lame duck waits for who asks.
@@ -79,7 +82,7 @@ impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
     pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
         let (watchdog, connections, mirror) = (Arc::default(), Connections::default(), Mirrors::default());
-        Self { store, log, watchdog, shard, connections, flights: Arc::default(), ready, mirror }
+        Self { store, log, watchdog, shard, connections, flights: Arc::default(), ready, mirror, spans: None }
     }
 
     /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
@@ -108,6 +111,7 @@ impl ProxyHttp for Gateway {
     /// The header is complete; nothing was looked at.
     async fn early_request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<()> {
         admit::begin(session, ctx);
+        self.place_in_trace(session, ctx);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::request::with_facts;
 use super::{grpc, reject};
 use crate::health::Endpoint;
 use crate::observe::sample::{Away, Sighting, Url};
+use crate::observe::trace::Context;
 use crate::observe::{self, Peer, Record};
 use crate::pool::{Outcome, Reason};
 use crate::resilience::Class;
@@ -41,6 +42,7 @@ impl Gateway {
         if ctx.error.is_some() || !ctx.route_tail.as_ref().is_some_and(|tail| tail.unlogged) {
             self.log(session, ctx, status, now);
         }
+        self.leave_spans(session, ctx, status, now);
         sample(session, ctx, now);
         if let (Some(wire), Some(http1)) = (&ctx.wire, session.as_downstream().as_http1()) {
             wire.request_finished(http1.get_headers_raw_bytes().len(), session.as_downstream().body_bytes_read());
@@ -101,6 +103,7 @@ pub(super) fn so_far(
         attempts: &attempts,
         error: ctx.error.map(Class::as_str),
         limited: ctx.limits.name(),
+        trace: ctx.trace.as_ref().map(Context::trace),
     });
 }
 

@@ -48,6 +48,7 @@ pub fn record(unheard: &Unheard<'_>, store: &Store, log: &access_log::Shard) {
         attempts: &[],
         error: Some(class.as_str()),
         limited: None,
+        trace: None,
     });
 }
 

@@ -27,6 +27,7 @@ impl SoFar<'_> {
             Extra::Route => out.extend(ctx.route_tail.iter().flat_map(|tail| tail.name.bytes())),
             Extra::Pool => out.extend(ctx.pool_tail.iter().flat_map(|tail| tail.name.bytes())),
             Extra::Key => out.extend_from_slice(key(ctx).unwrap_or_default()),
+            Extra::TraceId => out.extend(ctx.trace.iter().flat_map(|context| context.trace().hex())),
             late => so_far(self.session, ctx, facts, (self.status, self.now), |record| {
                 access_log::value(late, record, out);
             }),

@@ -81,11 +81,13 @@ pub enum Extra {
     Ring,
     /// The class of the error.
     Error,
+    /// The trace it is part of.
+    TraceId,
 }
 
 impl Extra {
     /// Every one with its name in templates.
-    pub const NAMES: [(&'static str, Self); 14] = [
+    pub const NAMES: [(&'static str, Self); 15] = [
         ("request_id", Self::RequestId),
         ("route", Self::Route),
         ("pool", Self::Pool),
@@ -100,11 +102,12 @@ impl Extra {
         ("attempts", Self::Attempts),
         ("ring", Self::Ring),
         ("error", Self::Error),
+        ("trace_id", Self::TraceId),
     ];
 
     /// Is it known before there is an answer?
     pub fn is_known_early(self) -> bool {
-        matches!(self, Self::RequestId | Self::Route | Self::Pool | Self::Key)
+        matches!(self, Self::RequestId | Self::Route | Self::Pool | Self::Key | Self::TraceId)
     }
 }
 

@@ -100,6 +100,7 @@ mod tls;
 mod tls_renewed;
 mod tls_sessions;
 mod tls_terms;
+mod tracing;
 mod tries;
 mod tries_by_method;
 mod upgrade_faults;

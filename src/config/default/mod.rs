@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::units::Off;
 use super::{Config, limits};
 
 /// `config` with every default filled in, as a file that loads again.
@@ -16,6 +17,9 @@ pub fn dump_masked(config: &Config) -> String {
     let mut config = config.clone();
     for route in &mut config.routes {
         route.limits.rate.all_mut().iter_mut().for_each(limits::RateLimit::mask);
+    }
+    if let Off::On(tracing) = &mut config.process.tracing {
+        tracing.mask();
     }
     dump(&config)
 }

@@ -1,4 +1,4 @@
-//! One JSON object a line, the fields always there and always in this order.
+//! One JSON object a line, the fields always there and always in this order; `trace_id` alone only where requests are traced.
 
 use super::Record;
 use super::clock::Clock;
@@ -33,6 +33,9 @@ pub(super) fn render(record: &Record<'_>, clock: &mut Clock, out: &mut Vec<u8>) 
     attempts(record.attempts, out);
     perhaps(b",\"error\":", record.error.map(str::as_bytes), out);
     perhaps(b",\"limited\":", record.limited.map(str::as_bytes), out);
+    if let Some(trace) = record.trace {
+        field(b",\"trace_id\":", &trace.hex(), out);
+    }
     out.push(b'}');
 }
 

@@ -9,7 +9,7 @@ mod format;
 mod json;
 mod nginx;
 #[cfg(test)]
-mod sample;
+pub(in crate::observe) mod sample;
 mod sink;
 mod template;
 mod writer;

@@ -19,7 +19,7 @@ fn time() -> SystemTime {
 }
 
 /// A request that was refused by one origin and answered by the next.
-pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
+pub(in crate::observe) fn with(test: impl FnOnce(&mut Record<'_>)) {
     let agent = http::HeaderValue::from_static("curl\"8");
     let headers = http::HeaderMap::from_iter([(http::header::USER_AGENT, agent)]);
     let peer = SocketAddr::from(([192, 0, 2, 7], 5000));
@@ -62,5 +62,6 @@ pub(super) fn with(test: impl FnOnce(&mut Record<'_>)) {
         attempts: &[first, second],
         error: None,
         limited: None,
+        trace: None,
     });
 }

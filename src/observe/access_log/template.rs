@@ -41,6 +41,7 @@ fn write(extra: Extra, record: &Record<'_>, clock: &Clock, out: &mut Vec<u8>) {
         Extra::UpstreamResponseTime => nginx::list(record.attempts, out, nginx::response_time),
         Extra::Attempts => text::number(record.attempts.len() as u64, out),
         Extra::Ring => out.extend_from_slice(record.ring.unwrap_or_default().as_bytes()),
+        Extra::TraceId => out.extend(record.trace.iter().flat_map(|trace| trace.hex())),
         Extra::Error => out.extend_from_slice(record.error.unwrap_or_default().as_bytes()),
     }
 }

@@ -10,6 +10,7 @@ mod mirror;
 mod origin;
 mod pool;
 mod route;
+mod spans;
 mod times;
 mod words;
 
@@ -21,6 +22,7 @@ pub(super) use origin::Counts;
 pub use origin::{OriginMeters, OriginView};
 pub use pool::{PoolMeters, PoolView};
 pub use route::{RouteMeters, RouteTimes};
+pub(super) use spans::SpanMeters;
 pub(super) use times::{ANSWERS, CONNECTS, Times};
 
 fn level(n: usize) -> i64 {
