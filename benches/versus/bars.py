@@ -37,5 +37,6 @@ def draw(panel, left, top):
         colour = COLOURS.get(name, OTHER)
         drawn.append(f'<text x="{left + LEFT - 6:.0f}" y="{at + 9}" text-anchor="end">{escape(name)}</text>')
         drawn.append(f'<rect x="{left + LEFT:.0f}" y="{at}" width="{wide:.1f}" height="{BAR - 5}" rx="2" fill="{colour}"/>')
-        drawn.append(f'<text x="{left + LEFT + wide + 5:.1f}" y="{at + 9}">{value:g} ({ratio:g} x)</text>')
+        said = f"{value:g} ({ratio:g} x)" if ratio else f"{value:g}"
+        drawn.append(f'<text x="{left + LEFT + wide + 5:.1f}" y="{at + 9}">{said}</text>')
     return drawn

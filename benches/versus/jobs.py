@@ -61,19 +61,17 @@ def measured(running, ask):
 
 
 def row(name, found, memory):
-    """One contender's medians; its ratio to the first is taken within each round."""
-    own, first = found[name], next(iter(found.values()))
+    """One contender's medians; its ratio to nginx is taken within each round."""
+    own = found[name]
     middle = lambda what, digits: round(statistics.median(one[what] for one in own), digits)
-    ratios = [one["cpu"] / other["cpu"] for one, other in zip(own, first)]
+    ratios = [one["cpu"] / other["cpu"] for one, other in zip(own, found.get("nginx", []))]
     failed = sum(one["failed"] + one["cut"] for one in own) / sum(one["requests"] for one in own)
     return {
         "proxy": name,
         "CPU µs": middle("cpu", 1),
         "user": middle("user", 1),
         "system": middle("system", 1),
-        "x nginx": round(statistics.median(ratios), 2),
-        "least": round(min(ratios), 2),
-        "most": round(max(ratios), 2),
+        **spread("x nginx", ratios),
         "requests/s": middle("rate", None),
         "p50 ms": middle("p50", 2),
         "p99 ms": middle("p99", 2),
@@ -81,6 +79,12 @@ def row(name, found, memory):
         "MiB": round(memory / 2**20, 1),
         "failed": f"{failed:.2%}" if failed else "",
     }
+
+
+def spread(words, ratios):
+    """The median of ratios, the least and the most."""
+    found = {words: statistics.median(ratios), "least": min(ratios), "most": max(ratios)} if ratios else {}
+    return {name: round(ratio, 2) for name, ratio in found.items()}
 
 
 def without_empty(rows):
@@ -186,9 +190,7 @@ def reload_row(name, rounds, memory):
         "p50 reloading": middle(1, "p50"),
         "p99 reloading": middle(1, "p99"),
         "p99.9 reloading": middle(1, "p99.9"),
-        "x quiet": round(statistics.median(ratios), 2),
-        "least": round(min(ratios), 2),
-        "most": round(max(ratios), 2),
+        **spread("x quiet", ratios),
         "CPU µs": middle(0, "cpu"),
         "CPU µs reloading": middle(1, "cpu"),
         "reloads": sum(len(took) for *_, took in rounds),

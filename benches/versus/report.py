@@ -57,7 +57,7 @@ def versions(peers, binaries):
     lock = Path(__file__).parents[2] / "Cargo.lock"
     found["Pingora"] = re.search(r'name = "pingora"\nversion = "(.*?)"', lock.read_text()).group(1)
     gateway = binaries / "moorgate"
-    if gateway.exists():
+    if "Moorgate" in found:
         found["Moorgate"] += f" ({binaries.name}, sha256 {hashlib.sha256(gateway.read_bytes()).hexdigest()[:12]})"
     return found
 
@@ -70,7 +70,8 @@ def told(found):
     if found.get("duties"):
         said += ["## What each was seen to do", table(found["duties"])]
     for job in found["jobs"].values():
-        said += [f"## {job['title']}", f"{job['date']}, {job['how']}"]
+        build = f", Moorgate {job['build']}" if job["build"] else ""
+        said += [f"## {job['title']}", f"{job['date']}, {job['how']}{build}"]
         said += [table(job["rows"])] if job["rows"] else []
         said += [f"{name} is left out: {why}" for name, why in job["out"].items()]
     return "\n\n".join(said) + "\n"
@@ -114,7 +115,7 @@ def put(page, text):
 def panels(jobs):
     """Of each job with CPU for requests: its title, and figures by contender."""
     cpu = [job for job in jobs.values() if job["rows"] and "user" in job["rows"][0]]
-    return [(job["title"], [(row["proxy"], row["CPU µs"], row["x nginx"]) for row in job["rows"]]) for job in cpu]
+    return [(job["title"], [(row["proxy"], row["CPU µs"], row.get("x nginx")) for row in job["rows"]]) for job in cpu]
 
 
 # What of a job stands in the short table, where it is not CPU.
