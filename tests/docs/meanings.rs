@@ -4,12 +4,13 @@
 type Said = (&'static str, &'static str, &'static str);
 
 /// By what they are about.
-pub(crate) const MEANT: [(&str, &[Said]); 8] = [
+pub(crate) const MEANT: [(&str, &[Said]); 9] = [
     ("The configuration", CONFIGURATION),
     ("Origins", ORIGINS),
     ("Listening and limits of the system", LISTENING),
     ("The access log", ACCESS_LOG),
     ("Limits that are shared", SHARED),
+    ("Tracing", TRACING),
     ("Upgrades", UPGRADES),
     ("The supervisor", SUPERVISOR),
     ("Commands, signals and the service manager", COMMANDS),
@@ -180,6 +181,24 @@ const SHARED: &[Said] = &[(
     "the Redis of a shared limit does not answer",
     "the Redis, or the network; until then each gateway counts for itself",
 )];
+
+const TRACING: &[Said] = &[
+    (
+        "tracing: … does not take spans (…); they are kept while there is room",
+        "the collector is gone, slow, or refuses what it gets; requests go on",
+        "the collector and its address; what it says",
+    ),
+    (
+        "tracing: … takes spans again; … were lost since the start",
+        "it is over, and that many spans were dropped",
+        "nothing",
+    ),
+    (
+        "tracing: … spans were lost at exit, … did not take them",
+        "the last spans could not be handed over before the process left",
+        "as for the line about a collector that does not take them",
+    ),
+];
 
 const UPGRADES: &[Said] = &[
     (
