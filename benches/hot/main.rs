@@ -16,7 +16,7 @@ mod route;
 
 use criterion::Criterion;
 
-/// The one that is shipped: allocations are part of what is measured.
+/// mimalloc, as in what is shipped: allocations are part of what is measured.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
