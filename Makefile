@@ -97,7 +97,7 @@ BOOK = $${CARGO_TARGET_DIR:-target}/book
 book:
 	@command -v mdbook >/dev/null || { echo "missing: mdbook; $(CARGO) install --locked mdbook" >&2; exit 1; }
 	mdbook build docs --dest-dir "$$(mkdir -p $(BOOK) && cd $(BOOK) && pwd)/docs"
-	cp -r README.md CONTRIBUTING.md conf docker $(BOOK)/
+	cp -r --parents README.md CONTRIBUTING.md conf docker benches/results benches/versus/peers $(BOOK)/
 
 # The pages that say what the code says, written anew: reference of the configuration, of metrics, of commands. Tests hold
 # them to it.
