@@ -104,6 +104,7 @@ book:
 documents: PROFILE = dev
 documents: needs
 	MOORGATE_WRITE_DOCUMENTS=1 $(CARGO) test --locked --profile $(PROFILE) --lib says_what_the_code_says
+	MOORGATE_WRITE_DOCUMENTS=1 $(CARGO) test --locked --profile $(PROFILE) --test docs page_of_errors
 
 needs:
 	@.ci/needs

@@ -42,9 +42,9 @@ pub struct Tracing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Otlp {
-    /// Its address; without a path /v1/traces.
+    /// Where it takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without a path `/v1/traces`.
     pub endpoint: Endpoint,
-    /// Header lines it wants, such as authorization.
+    /// Header lines it wants, such as authorization; `/config` shows none of their values.
     #[serde(default, with = "written::table")]
     #[schemars(with = "IndexMap<String, As<HeaderValue>>")]
     pub headers: IndexMap<HeaderName, HeaderValue>,

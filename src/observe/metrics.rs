@@ -352,7 +352,11 @@ impl All {
                 "moorgate_access_log_dropped_total",
                 "Access log lines that were lost.",
             )?,
-            spans: book.family("moorgate_spans_total", "Spans for a collector, by what became of them.", &["result"])?,
+            spans: book.family(
+                "moorgate_spans_total",
+                "Spans for a collector: `sent`, `dropped` (there was no room), `refused` (it did not want them), `unsent` (left when the process ended).",
+                &["result"],
+            )?,
             by_route: Interned::default(),
             times_by_route: Interned::default(),
             by_limit: Interned::default(),

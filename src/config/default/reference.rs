@@ -48,7 +48,7 @@ const LEFT_OUT: [(&str, &str); 32] = [
 ];
 
 /// Where more is said of a key.
-const SEE: [(&str, &str); 46] = [
+const SEE: [(&str, &str); 47] = [
     ("certificates", "[TLS](tls.md)"),
     ("trusted_proxies", "[behind a balancer](behind-a-balancer.md)"),
     ("client_address", "[behind a balancer](behind-a-balancer.md)"),
@@ -62,6 +62,7 @@ const SEE: [(&str, &str); 46] = [
     ("process.listeners[].tls.ticket_keys", "[TLS](tls.md)"),
     ("process.drain.upgrade", "[upgrading](upgrade.md)"),
     ("process.access_log.format", "[observability](observability.md)"),
+    ("process.tracing", "[tracing](tracing.md)"),
     ("pools.NAME.balance", "[placement](placement.md) and [balancing](balancing.md)"),
     ("pools.NAME.balance.key", "[placement](placement.md)"),
     ("pools.NAME.balance.bounded_load", "[balancing](balancing.md)"),
