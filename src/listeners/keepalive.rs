@@ -262,7 +262,8 @@ async fn close(socket: &TcpStream, wire: &Wire, spoken: Spoken) {
         let _ = socket.set_zero_linger();
         return;
     }
-    let in_the_middle = spoken == Spoken::Http2 || wire.wants_body() || wire.broke_off() || wire.has_parted();
+    let crosses = spoken == Spoken::Http2 && wire.fault().is_none();
+    let in_the_middle = crosses || wire.wants_body() || wire.broke_off() || wire.has_parted();
     linger(socket, in_the_middle).await;
 }
 

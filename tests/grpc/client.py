@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import faulthandler
 import json
 import os
 import sys
@@ -175,4 +176,6 @@ async def play():
         os._exit(1)
 
 
+# The library may hold up the loop itself, which then ends nothing.
+faulthandler.dump_traceback_later(50, exit=True)
 asyncio.run(play())

@@ -26,7 +26,7 @@ fn anchor(heading: &str) -> String {
 /// Where the links of a text lead, those to other sites left out.
 fn links(prose: &str) -> impl Iterator<Item = &str> {
     let all = prose.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
-    all.filter(|link| !link.starts_with("http"))
+    all.filter(|link| !link.contains("://"))
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn what_trusted_proxies_record_is_recorded_and_a_failure_is_told() {
     let (collector, a) = (rig::collector(), rig::origin("a"));
     let text = format!("trusted_proxies: [ 127.0.0.0/8 ]\n{POOL}");
     let dead = rig::ports::listener().unwrap().local_addr().unwrap();
-    let text = text.replace("routes: [", "routes: [ { name: dead, match: { path: /dead }, pool: dead },");
+    let text = text.replace("routes: [", "routes: [ { name: dead, match: { path: { exact: /dead } }, pool: dead },");
     let text = text.replace("pools: {", "pools: { dead: { origins: [ $dead ], health: { probe: off } },");
     let setup = rig::gateway(&text).process("tracing", &collector.section(", sample: 0%")).named("dead", dead);
     let gateway = setup.origins([&a]).start();
