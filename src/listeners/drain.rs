@@ -2,7 +2,8 @@
 //! begins one at all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use tokio::sync::watch;
 
@@ -16,6 +17,8 @@ pub struct Drain {
     flag: Arc<AtomicBool>,
     begun: Arc<watch::Sender<bool>>,
     over: Arc<watch::Sender<bool>>,
+    /// The same as a flag: set before anybody is woken for it.
+    is_over: Arc<AtomicBool>,
     doors: Doors,
     farewell: Farewell,
 }
@@ -30,7 +33,14 @@ impl Drain {
     /// Of a process with these doors.
     pub fn with(doors: Doors) -> Self {
         let switch = || Arc::new(watch::Sender::new(false));
-        Self { flag: Arc::default(), begun: switch(), over: switch(), doors, farewell: Farewell::default() }
+        Self {
+            flag: Arc::default(),
+            begun: switch(),
+            over: switch(),
+            is_over: Arc::default(),
+            doors,
+            farewell: Farewell::default(),
+        }
     }
 
     /// The listening sockets.
@@ -58,6 +68,7 @@ impl Drain {
 
     /// No connection may begin a request any more: those that idle close.
     pub fn end(&self) {
+        self.is_over.store(true, Release);
         self.over.send_replace(true);
     }
 
@@ -65,6 +76,11 @@ impl Drain {
     pub(super) async fn over(&self) {
         // the sender lives as long as this does
         let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    /// May no connection begin a request any more?
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Acquire)
     }
 
     /// Tells those that still run that this is it: WebSockets get a Close of code 1001, requests end. Returns when their

@@ -116,7 +116,7 @@ where
     P::CTX: Send + Sync,
 {
     // one wait for all of them: to begin one anew for each request costs more than the rest of this loop
-    let mut over = Over { waits: pin!(desk.drain.over()), is_so: false };
+    let mut over = Over { drain: &desk.drain, waits: pin!(desk.drain.over()), wakes: false };
     let mut kept: Option<HttpPersistentSettings> = None;
     loop {
         if wire.is_settled() {
@@ -152,15 +152,20 @@ where
 
 /// May no request begin any more?
 struct Over<'a, F> {
+    drain: &'a Drain,
     waits: Pin<&'a mut F>,
-    is_so: bool,
+    /// The task will be woken for it, or was: it is the same task for as long as this lives.
+    wakes: bool,
 }
 
 impl<F: Future<Output = ()>> Over<'_, F> {
     /// Wakes the task when it becomes so.
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        self.is_so = self.is_so || self.waits.as_mut().poll(cx).is_ready();
-        self.is_so
+        if !self.wakes {
+            self.wakes = true;
+            return self.waits.as_mut().poll(cx).is_ready();
+        }
+        self.drain.is_over()
     }
 }
 

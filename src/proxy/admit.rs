@@ -19,7 +19,7 @@ use super::request::{Host, asks_to_switch, goes_in_h2, origin_form, streams, wit
 use super::wire::{End, Wire};
 use crate::resilience::Class;
 use crate::routing;
-use crate::snapshot::{Action, Snapshot};
+use crate::snapshot::{Action, Route, Snapshot};
 use crate::template::path;
 use crate::traffic::{Noted, crumbs};
 
@@ -70,8 +70,17 @@ fn caller(wire: &Wire, request: &RequestHeader, ctx: &Ctx) -> Caller {
     }
 }
 
+/// How far a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admitted {
+    /// All was looked at.
+    Fully,
+    /// Others count for its limits, too, and are to be asked: with [`admit_together`].
+    SoFar,
+}
+
 /// Takes the request, or says why not.
-pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<(), Class> {
+pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<Admitted, Class> {
     let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
     if session.req_header().method == Method::CONNECT {
         return Err(Class::MethodNotAllowed);
@@ -109,7 +118,24 @@ pub(super) async fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> I
     if !route.access.admits(ctx.client()) {
         return Err(Class::Denied);
     }
-    limit::hold(request, ctx, route, clock).await?;
+    if limit::waits(route) {
+        return Ok(Admitted::SoFar);
+    }
+    hold(session, ctx, route, clock).map(|()| Admitted::Fully)
+}
+
+/// The rest of it, for a request that waits for the answer of who counts for others, too.
+pub(super) async fn admit_together(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant) -> Result<(), Class> {
+    let snapshot = ctx.snapshot.clone().ok_or(Class::NoRoute)?;
+    let route = ctx.route.and_then(|number| snapshot.route(number)).ok_or(Class::NoRoute)?;
+    limit::hold_together(session.req_header(), ctx, route, clock).await?;
+    hold(session, ctx, route, clock)
+}
+
+/// Holds the request to the limits of its route, and sees what goes on of it.
+fn hold(session: &mut Session, ctx: &mut Ctx, route: &Route, clock: fn() -> Instant) -> Result<(), Class> {
+    let request = session.req_header();
+    limit::hold(request, ctx, route, clock)?;
     if let Some(rewrite) = &route.changes.rewrite {
         ctx.rewritten = Some(rewrite.target(&origin_form(request)).map_err(form::class)?.into());
     }

@@ -8,6 +8,7 @@ use http::HeaderName;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
+use super::Gateway;
 use super::ctx::Ctx;
 use super::reject::switches_protocol;
 use super::request::streams;
@@ -31,8 +32,21 @@ pub(super) fn begin(session: &Session, head: &mut ResponseHeader, ctx: &Ctx) {
     }
 }
 
+/// Does the client not have all of the answer yet?
+pub(super) fn waits(ctx: &Ctx) -> bool {
+    ctx.wire.as_ref().is_some_and(|wire| wire.holds_back() > 0)
+}
+
+impl Gateway {
+    /// The last hook of such a request.
+    pub(super) async fn finish_later(&self, session: &mut Session, ctx: &mut Ctx) {
+        end(session, ctx).await;
+        self.finish(session, ctx, Self::now());
+    }
+}
+
 /// Waits until the client has what was held back for it, or is given up.
-pub(super) async fn end(session: &mut Session, ctx: &mut Ctx) {
+async fn end(session: &mut Session, ctx: &mut Ctx) {
     let Some(wire) = ctx.wire.as_ref().filter(|wire| wire.holds_back() > 0) else { return };
     wire.hold_back(0);
     if ctx.error.is_some() {

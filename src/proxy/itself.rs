@@ -12,6 +12,7 @@ use pingora_core::Result;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
+use super::admit::{Admitted, admit_together};
 use super::ctx::{Body, Ctx};
 use super::request::with_facts;
 use super::value::SoFar;
@@ -30,14 +31,29 @@ struct Own {
 }
 
 impl Gateway {
-    /// Answers a request whose route has no pool; `true`: the answer is out.
+    /// Sees to a request that does not simply go to its pool; `true`: the answer is out.
     ///
     /// # Errors
     /// The client is gone.
-    pub(super) async fn itself(&self, session: &mut Session, ctx: &mut Held, now: Instant) -> Result<bool> {
-        if ctx.pool.is_some() {
-            return Ok(false);
+    pub(super) async fn instead(
+        &self,
+        session: &mut Session,
+        ctx: &mut Held,
+        admitted: Result<Admitted, Class>,
+    ) -> Result<bool> {
+        let admitted = match admitted {
+            Ok(Admitted::SoFar) => admit_together(session, ctx, Self::now).await,
+            other => other.map(|_| ()),
+        };
+        match admitted {
+            Ok(()) if ctx.pool.is_some() => Ok(false),
+            Ok(()) => self.itself(session, ctx, Self::now()).await,
+            Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
         }
+    }
+
+    /// Answers a request whose route has no pool.
+    async fn itself(&self, session: &mut Session, ctx: &mut Held, now: Instant) -> Result<bool> {
         match self.own(session, ctx, now) {
             Ok(own) => send(session, ctx, own).await.map(|()| true),
             Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),

@@ -64,18 +64,28 @@ impl Held {
     }
 }
 
-/// Holds the request to the limits of its route.
-pub(super) async fn hold(
+/// Is the request to wait for other processes' word on the limits of its route?
+pub(super) fn waits(route: &Route) -> bool {
+    route.limits.as_ref().is_some_and(|limits| limits.is_shared)
+}
+
+/// Holds a request whose limits are shared to how often it may come.
+pub(super) async fn hold_together(
     request: &RequestHeader,
     ctx: &mut Ctx,
     route: &Route,
     clock: fn() -> Instant,
 ) -> Result<(), Class> {
+    match &route.limits {
+        Some(limits) => often_together(request, ctx, limits, clock).await,
+        None => Ok(()),
+    }
+}
+
+/// Holds the request to the limits of its route, but for those that are shared.
+pub(super) fn hold(request: &RequestHeader, ctx: &mut Ctx, route: &Route, clock: fn() -> Instant) -> Result<(), Class> {
     let Some(limits) = &route.limits else { return Ok(()) };
-    if limits.is_shared {
-        // Boxed: no other request carries what it takes to wait.
-        Box::pin(often_together(request, ctx, limits, clock)).await?;
-    } else if !limits.rates.is_empty() {
+    if !limits.is_shared && !limits.rates.is_empty() {
         often(request, ctx, limits, clock())?;
     }
     if let Some(concurrency) = &limits.concurrency {

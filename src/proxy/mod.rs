@@ -7,6 +7,7 @@
 mod admit;
 mod again;
 mod answer;
+mod at_once;
 mod certificate;
 pub mod ctx;
 mod dial;
@@ -53,6 +54,8 @@ use crate::observe::access_log;
 use crate::observe::trace::Shard as Spans;
 use crate::snapshot::Store;
 
+use admit::Admitted;
+use at_once::{at_once, done, goes_on, nothing, yes};
 pub use ctx::Ctx;
 use flight::Flights;
 use mirror::Mirrors;
@@ -108,18 +111,25 @@ impl ProxyHttp for Gateway {
         Box::new(Ctx::new(self.store.load(), Self::now()))
     }
 
-    /// The header is complete; nothing was looked at.
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<()> {
-        admit::begin(session, ctx);
-        self.place_in_trace(session, ctx);
-        Ok(())
-    }
+    at_once! {
+        /// The header is complete; nothing was looked at.
+        fn early_request_filter<'s, 'c>(self, session: &'s mut Session, ctx: &'c mut Held) -> Result<()> {
+            admit::begin(session, ctx);
+            self.place_in_trace(session, ctx);
+            done(Ok(()))
+        }
 
-    /// No origin was chosen; `true`: the answer is out.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Held) -> Result<bool> {
-        match admit::admit(session, ctx, Self::now).await {
-            Ok(()) => self.itself(session, ctx, Self::now()).await,
-            Err(class) => reject::refuse(session, ctx, class).await.map(|()| true),
+        /// No origin was chosen; `true`: the answer is out. Nearly every request is admitted without a wait.
+        fn request_filter<'s, 'c>(self, session: &'s mut Session, ctx: &'c mut Held) -> Result<bool> {
+            match admit::admit(session, ctx, Self::now) {
+                Ok(Admitted::Fully) if ctx.pool.is_some() => goes_on(),
+                admitted => Box::pin(self.instead(session, ctx, admitted)),
+            }
+        }
+
+        /// Whatever was to be asked was asked.
+        fn proxy_upstream_filter<'s, 'c>(self, _session: &'s mut Session, _ctx: &'c mut Held) -> Result<bool> {
+            yes()
         }
     }
 
@@ -137,61 +147,56 @@ impl ProxyHttp for Gateway {
         self.not_connected(session, peer, ctx, error, Self::now())
     }
 
-    /// A connection is held; nothing was sent on it for this try.
-    async fn connected_to_upstream(
-        &self,
-        _: &mut Session,
-        reused: bool,
-        peer: &HttpPeer,
-        fd: RawFd,
-        digest: Option<&Digest>,
-        ctx: &mut Held,
-    ) -> Result<()> {
-        self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now())
-    }
+    at_once! {
+        /// A connection is held; nothing was sent on it for this try.
+        fn connected_to_upstream<'s, 'p, 'd, 'c>(
+            self, _session: &'s mut Session, reused: bool, peer: &'p HttpPeer, fd: RawFd, digest: Option<&'d Digest>,
+            ctx: &'c mut Held,
+        ) -> Result<()> {
+            done(self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now()))
+        }
 
-    /// Runs for every try, on a fresh copy of the client's header.
-    async fn upstream_request_filter(&self, s: &mut Session, out: &mut RequestHeader, ctx: &mut Held) -> Result<()> {
-        forward::request_header(s, out, ctx)?;
-        self.mirror_header(s, out, ctx);
-        Ok(())
-    }
+        /// Runs for every try, on a fresh copy of the client's header.
+        fn upstream_request_filter<'s, 'o, 'c>(
+            self, session: &'s mut Session, out: &'o mut RequestHeader, ctx: &'c mut Held,
+        ) -> Result<()> {
+            let headed = forward::request_header(session, out, ctx);
+            done(headed.map(|()| self.mirror_header(session, out, ctx)))
+        }
 
-    /// Runs for every piece of a body, and again for what is replayed.
-    async fn request_body_filter(
-        &self,
-        session: &mut Session,
-        body: &mut Option<Bytes>,
-        end: bool,
-        ctx: &mut Held,
-    ) -> Result<()> {
-        limit::piece(session, body.as_ref(), ctx)?;
-        forward::request_body(session, body, end, ctx, Self::now);
-        self.mirror_body(session, body.as_ref(), end, ctx);
-        Ok(())
-    }
+        /// Runs for every piece of a body, and again for what is replayed.
+        fn request_body_filter<'s, 'b, 'c>(
+            self, session: &'s mut Session, body: &'b mut Option<Bytes>, end: bool, ctx: &'c mut Held,
+        ) -> Result<()> {
+            let within = limit::piece(session, body.as_ref(), ctx);
+            done(within.map(|()| {
+                forward::request_body(session, body, end, ctx, Self::now);
+                self.mirror_body(session, body.as_ref(), end, ctx);
+            }))
+        }
 
-    /// Nothing of this answer went to the client.
-    async fn upstream_response_filter(&self, s: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
-        self.answered(s, head, ctx, Self::now())
-    }
+        /// Nothing of this answer went to the client.
+        fn upstream_response_filter<'s, 'h, 'c>(
+            self, session: &'s mut Session, head: &'h mut ResponseHeader, ctx: &'c mut Held,
+        ) -> Result<()> {
+            done(self.answered(session, head, ctx, Self::now()))
+        }
 
-    /// Runs before that for every header of an answer; `end`: it is all of it.
-    async fn adjust_upstream_modules(
-        &self,
-        _: &mut Session,
-        _: &ResponseHeader,
-        end: bool,
-        ctx: &mut Held,
-    ) -> Result<()> {
-        ctx.is_bare = end;
-        Ok(())
-    }
+        /// Runs before that for every header of an answer; `end`: it is all of it.
+        fn adjust_upstream_modules<'s, 'h, 'c>(
+            self, _session: &'s mut Session, _head: &'h ResponseHeader, end: bool, ctx: &'c mut Held,
+        ) -> Result<()> {
+            ctx.is_bare = end;
+            done(Ok(()))
+        }
 
-    /// The last look before the header goes to the client.
-    async fn response_filter(&self, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Held) -> Result<()> {
-        forward::response_header(session, head, ctx, Self::now);
-        Ok(())
+        /// The last look before the header goes to the client.
+        fn response_filter<'s, 'h, 'c>(
+            self, session: &'s mut Session, head: &'h mut ResponseHeader, ctx: &'c mut Held,
+        ) -> Result<()> {
+            forward::response_header(session, head, ctx, Self::now);
+            done(Ok(()))
+        }
     }
 
     fn upstream_response_body_filter(
@@ -242,10 +247,15 @@ impl ProxyHttp for Gateway {
         reject::fail(session, ctx, error).await
     }
 
-    /// Runs once for every request any hook saw.
-    async fn logging(&self, session: &mut Session, _: Option<&Error>, ctx: &mut Held) {
-        hold::end(session, ctx).await;
-        self.finish(session, ctx, Self::now());
+    at_once! {
+        /// Runs once for every request any hook saw.
+        fn logging<'s, 'e, 'c>(self, session: &'s mut Session, _error: Option<&'e Error>, ctx: &'c mut Held) -> () {
+            if hold::waits(ctx) {
+                return Box::pin(self.finish_later(session, ctx));
+            }
+            self.finish(session, ctx, Self::now());
+            nothing()
+        }
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Held, _: &Error) -> bool {
