@@ -20,6 +20,7 @@ use pingora::proxy::{HttpProxy, ProxyHttp};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
@@ -82,15 +83,16 @@ where
     let Ok(socket) = ours(socket) else { return };
     let socket = Arc::new(socket);
     if let Some(Met { wire, spoken, connection }) = meet(&desk, &socket, &mut held, who).await {
+        let mut parts = false;
         match spoken {
             Spoken::Nothing => {}
             Spoken::Http1 => http1(&desk, connection, &wire).await,
-            Spoken::Http2 => Box::pin(http2(&desk, connection, &wire)).await,
+            Spoken::Http2 => parts = Box::pin(http2(&desk, connection, &wire)).await,
         }
         if wire.is_silent() {
             (desk.rejected)(SILENT);
         }
-        close(&socket, &wire, spoken).await;
+        close(&socket, &wire, parts).await;
     }
     // whoever waits for the last connection finds it closed
     drop(socket);
@@ -115,8 +117,9 @@ where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    // one wait for all of them: to begin one anew for each request costs more than the rest of this loop
-    let mut over = Over { drain: &desk.drain, waits: pin!(desk.drain.over()), wakes: false };
+    // one wait for all of them: to begin one anew for each request costs more than the rest of this loop. It is looked at once,
+    // and has to see to it then that it wakes, whatever else the task has done before
+    let mut over = Over { drain: &desk.drain, waits: pin!(unconstrained(desk.drain.over())), wakes: false };
     let mut kept: Option<HttpPersistentSettings> = None;
     loop {
         if wire.is_settled() {
@@ -202,7 +205,8 @@ fn session(connection: Box<Connection>, kept: Option<HttpPersistentSettings>) ->
     session
 }
 
-async fn http2<P>(desk: &Desk<P>, mut connection: Box<Connection>, wire: &Wire)
+/// Whether it ended with a goodbye.
+async fn http2<P>(desk: &Desk<P>, mut connection: Box<Connection>, wire: &Wire) -> bool
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
@@ -219,6 +223,7 @@ where
     if wire.fault() == Some(Fault::Flood) {
         (desk.rejected)(FLOOD);
     }
+    *goodbye.borrow()
 }
 
 /// Says goodbye when the connection may not go on, and returns when it need not be waited for any longer.
@@ -260,15 +265,14 @@ async fn until_over<P>(desk: &Desk<P>, goodbye: &watch::Sender<bool>, wire: &Wir
     }
 }
 
-/// Closes the connection so that what we sent arrives. By HTTP/2 a client may be sending requests while it is told that they
-/// come too late: a reset could overtake that, and then it would not know that it may send them again.
-async fn close(socket: &TcpStream, wire: &Wire, spoken: Spoken) {
+/// Closes the connection so that what we sent arrives. A client of HTTP/2 may be sending requests while it is told goodbye: a
+/// reset could overtake that they come too late, and then it would not know that it may send them again.
+async fn close(socket: &TcpStream, wire: &Wire, parts: bool) {
     if wire.ends_in_reset() {
         let _ = socket.set_zero_linger();
         return;
     }
-    let crosses = spoken == Spoken::Http2 && wire.fault().is_none();
-    let in_the_middle = crosses || wire.wants_body() || wire.broke_off() || wire.has_parted();
+    let in_the_middle = parts || wire.wants_body() || wire.broke_off() || wire.has_parted();
     linger(socket, in_the_middle).await;
 }
 

@@ -1,5 +1,6 @@
-//! Is everything that goes wrong explained? `docs/errors.md` has every mistake of a file as `check` says it, and every warning
-//! and error of the log, found in the sources, with what to do. `MOORGATE_WRITE_DOCUMENTS=1` writes the page anew.
+//! Is everything that goes wrong explained? `docs/errors.md` has every mistake of a file as `check` says it, every warning
+//! and error of the log, and what commands refuse, found in the sources, with what to do. `MOORGATE_WRITE_DOCUMENTS=1`
+//! writes the page anew.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,21 +11,21 @@ use std::process::Command;
 use regex::Regex;
 
 use super::meanings::MEANT;
+use super::refusals;
 
 const PAGE: &str = "docs/errors.md";
 const BETWEEN: [&str; 2] = ["<!-- generated -->\n", "<!-- end of what is generated -->\n"];
 
-fn root(path: &str) -> std::path::PathBuf {
+pub(crate) fn root(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Every Rust file below, without its tests.
-fn sources(folder: &Path, found: &mut Vec<String>) {
+/// Every Rust file below, without its tests; none of `besides`, if that is a folder.
+pub(crate) fn sources(folder: &Path, besides: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
-            // What the demo says is no log of a gateway that serves.
-            if !entry.ends_with("cli/demo") {
-                sources(&entry, found);
+            if besides.is_empty() || !entry.ends_with(besides) {
+                sources(&entry, besides, found);
             }
         } else if entry.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&entry).unwrap();
@@ -37,7 +38,8 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 /// of others.
 fn logged() -> BTreeSet<String> {
     let mut files = Vec::new();
-    sources(&root("src"), &mut files);
+    // What the demo says is no log of a gateway that serves.
+    sources(&root("src"), "cli/demo", &mut files);
     let logs = Regex::new(r#"(?s)\b(?:warn|error)!\(\s*"((?:[^"\\]|\\.)*)""#).unwrap();
     let (goes_on, open) = (Regex::new(r"\\\n\s*").unwrap(), Regex::new(r"\{[^{}]*\}").unwrap());
     let texts = files.iter().flat_map(|file| logs.captures_iter(file)).map(|found| found[1].to_owned());
@@ -62,7 +64,7 @@ fn mistakes() -> Vec<(String, String, String)> {
     told.collect()
 }
 
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -86,7 +88,7 @@ fn generated() -> String {
             writeln!(page, "| `{}` | {} | {} |", cell(text), cell(happened), cell(to_do)).unwrap();
         }
     }
-    page
+    page + &refusals::generated()
 }
 
 #[test]

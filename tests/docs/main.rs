@@ -14,11 +14,14 @@ mod errors;
 mod first_steps;
 mod in_passing;
 mod meanings;
+mod meanings_of_keys;
+mod meanings_of_wishes;
 mod page;
 mod pages;
 mod place;
 #[allow(dead_code, reason = "nothing listens here but what the pages start")]
 #[path = "../origin/ports.rs"]
 mod ports;
+mod refusals;
 mod said;
 mod shell;

@@ -1,7 +1,7 @@
 //! What has happened when the log says this, and what is there to do? For each warning and error of the log.
 
 /// What is said (`…` for what is different each time), what has happened, what to do.
-type Said = (&'static str, &'static str, &'static str);
+pub(crate) type Said = (&'static str, &'static str, &'static str);
 
 /// By what they are about.
 pub(crate) const MEANT: [(&str, &[Said]); 9] = [

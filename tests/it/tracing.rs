@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::rig::{self, Ask, Authority, Collector, Gateway, Origin, Request, Terms, eventually, on};
+use crate::rig::{self, Ask, Authority, Collector, Door, Gateway, Origin, Request, Terms, eventually, on};
 
 const POOL: &str = "pools: { p: { balance: { key: \"{path}\" }, health: { probe: off }, origins: $origins } }\n\
                     routes: [ { name: shop, pool: p, retry: { tries: 2, safe: [ \"503\" ] } } ]\n";
@@ -129,10 +129,12 @@ fn without_tracing_headers_and_log_are_as_ever() {
 fn what_trusted_proxies_record_is_recorded_and_a_failure_is_told() {
     let (collector, a) = (rig::collector(), rig::origin("a"));
     let text = format!("trusted_proxies: [ 127.0.0.0/8 ]\n{POOL}");
-    let dead = rig::ports::listener().unwrap().local_addr().unwrap();
+    let dead = rig::origin("dead");
+    dead.door(Door::Refuse);
     let text = text.replace("routes: [", "routes: [ { name: dead, match: { path: { exact: /dead } }, pool: dead },");
+    let text = text.replace("$origins", "[ $a ]");
     let text = text.replace("pools: {", "pools: { dead: { origins: [ $dead ], health: { probe: off } },");
-    let setup = rig::gateway(&text).process("tracing", &collector.section(", sample: 0%")).named("dead", dead);
+    let setup = rig::gateway(&text).process("tracing", &collector.section(", sample: 0%")).named("dead", dead.address);
     let gateway = setup.origins([&a]).start();
     let parent = format!("00-{TRACE}-{SPAN}-01");
     assert_eq!(gateway.ask(&Ask::get("/dead").header("traceparent", &parent)).status, 502);

@@ -9,6 +9,9 @@ use super::frames::{Frame, GOAWAY, UNKNOWN, WINDOW_UPDATE};
 /// Bytes from a frame's kind to the end of its header.
 const FROM_KIND: usize = 6;
 
+/// The bit before a stream's number, which says nothing (RFC 9113, section 4.1).
+const RESERVED: u32 = 1 << 31;
+
 /// Which streams are too late, and what came for them among the bytes that are looked at.
 #[derive(Debug, Default)]
 pub(super) struct Late {
@@ -28,7 +31,7 @@ impl Late {
 
     /// The header of `frame` ends at `end` of what came. One that came in pieces stays as it is.
     pub(super) fn came(&mut self, frame: Frame, end: usize) {
-        if frame.kind == WINDOW_UPDATE && self.last.is_some_and(|last| frame.stream > last) {
+        if frame.kind == WINDOW_UPDATE && self.last.is_some_and(|last| frame.stream & !RESERVED > last & !RESERVED) {
             self.found.extend(end.checked_sub(FROM_KIND));
         }
     }

@@ -1,8 +1,8 @@
 //! The thread that takes spans from the shards and hands them to the collector.
 //!
 //! It alone speaks to the collector. One message is under way at a time and holds what one shard had; while the collector
-//! takes nothing it is tried again, less and less often, and the shards keep what comes while they have room. What the
-//! collector does not want is given up at once, since it would not want it later either.
+//! takes nothing it is tried again, less and less often and for a minute, and the shards keep what comes while they have room.
+//! What the collector does not want is given up at once, since it would not want it later either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How long the exporter rests after a failure: at first, and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long it is tried to hand on the same spans: there may be some that a collector never answers.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A buffer larger than this is given back to the system when it is empty again.
 const KEPT: usize = 256 * 1024;
@@ -112,7 +115,7 @@ impl Exporter {
             return;
         }
         let message = self.around.message(&self.batch);
-        let mut rest = REST.0;
+        let (mut rest, given_up) = (REST.0, now() + LONGEST);
         loop {
             match self.collector.send(&message).await {
                 Ok(Reply { status: 200..=299, body, .. }) => {
@@ -131,6 +134,10 @@ impl Exporter {
                     break;
                 }
                 Err(error) => self.troubled(&error.to_string()),
+            }
+            if now() >= given_up {
+                self.meters.refused(self.count);
+                break;
             }
             sleep(rest.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             rest = (rest * 2).min(REST.1);

@@ -121,7 +121,9 @@ impl Around {
         let further = written.resource.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         within(RESOURCE, &mut resource, |out| {
             own.chain(further).for_each(|(name, value)| attribute(1, name, Value::Text(value.as_bytes()), out));
-            attribute(1, "process.pid", Value::Number(std::process::id().into()), out);
+            if !is_said("process.pid") {
+                attribute(1, "process.pid", Value::Number(std::process::id().into()), out);
+            }
         });
         within(SCOPE, &mut scope, |out| {
             bytes(1, b"moorgate", out);

@@ -111,6 +111,17 @@ pub(super) fn drawn(route: &Route, headers: &HeaderMap) -> Mirroring {
     }
 }
 
+/// The header a copy begins with. It is no part of the trace: its answer is nobody's.
+fn copied(out: &RequestHeader, ctx: &Ctx) -> Box<RequestHeader> {
+    let mut header = Box::new(out.clone());
+    if ctx.trace.is_some() {
+        for name in ["traceparent", "tracestate"] {
+            header.remove_header(name);
+        }
+    }
+    header
+}
+
 /// The route's mirror and its pool.
 fn mirror_of<'s>(snapshot: &'s Snapshot, ctx: &Ctx) -> Option<(&'s Mirror, &'s Upstream)> {
     let mirror = snapshot.route(ctx.route?)?.mirror.as_ref()?;
@@ -136,7 +147,7 @@ impl Gateway {
         let (mirror, _) = mirror_of(ctx.snapshot.as_deref()?, ctx)?;
         let copy = self.mirror.under_way.begin(&mirror.meters)?;
         if !ctx.has_body() {
-            let draft = Draft { header: Box::new(out.clone()), body: None, copy };
+            let draft = Draft { header: copied(out, ctx), body: None, copy };
             self.send(session, draft, ctx, Self::now());
             return None;
         }
@@ -145,7 +156,7 @@ impl Gateway {
             copy.ends("too_large");
             return None;
         }
-        let draft = Draft { header: Box::new(out.clone()), body: Some(Vec::new()), copy };
+        let draft = Draft { header: copied(out, ctx), body: Some(Vec::new()), copy };
         Some(Mirroring::Collects(Box::new(draft)))
     }
 

@@ -38,7 +38,9 @@ impl Screen {
         give_back();
         raise(Signal::SIGTSTP)?;
         take()?;
-        self.0.clear()
+        // the other screen is empty; to clear it by the library asks where the cursor stands, and keys are being waited for
+        self.0 = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 }
 
