@@ -38,7 +38,7 @@ pub(super) fn all(doors: Vec<Door>, interval: Duration) -> io::Result<Receiver<E
     let (tell, events) = channel();
     start("ask", &tell, move |tell| answers(&doors, interval, tell))?;
     start("keys", &tell, keys)?;
-    start("signals", &tell, signals)?;
+    signals(&tell)?;
     Ok(events)
 }
 
@@ -95,20 +95,27 @@ fn keys(tell: &Sender<Event>) {
     }
 }
 
-/// In raw mode the keyboard sends none, but others may.
-fn signals(tell: &Sender<Event>) {
-    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
-    runtime.block_on(async {
-        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
-        let [Ok(mut term), Ok(mut int), Ok(mut hup), Ok(mut quit)] = kinds.map(signal) else { return };
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-            _ = hup.recv() => {}
-            _ = quit.recv() => {}
-        }
+/// In raw mode the keyboard sends none, but others may. They are listened to before the terminal is taken, for one that comes
+/// between would end the process with the terminal as it is.
+fn signals(tell: &Sender<Event>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let within = runtime.enter();
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut hup = signal(SignalKind::hangup())?;
+    let mut quit = signal(SignalKind::quit())?;
+    drop(within);
+    start("signals", tell, move |tell| {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+                _ = hup.recv() => {}
+                _ = quit.recv() => {}
+            }
+        });
         let _ = tell.send(Event::Stop);
-    });
+    })
 }
 
 #[cfg(test)]
