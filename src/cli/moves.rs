@@ -7,6 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::bars;
+use super::top::harmless;
 use crate::config::units::Percent;
 use crate::lifecycle::Guarded;
 
@@ -106,7 +107,7 @@ impl Lines {
         let greatest = all.iter().map(|(_, before, after)| before.max(*after)).fold(0.0, f64::max);
         let row = |(name, before, after): (&str, f64, f64)| {
             vec![
-                name.to_owned(),
+                harmless(name),
                 Percent::told(before),
                 Percent::told(after),
                 format!("{:+.1}", (after - before) * 100.0),

@@ -2,18 +2,29 @@
 
 use std::fmt;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Invalid;
 use super::address::is_host;
+use super::fault::refuse;
 use super::units::{Duration, Name, Percent, time_above_zero};
 use super::written::{self, As, Written, choices, written};
 
 /// Where a collector takes spans when its address has no path.
 const PATH: &str = "/v1/traces";
+
+/// Header lines that each message has by itself.
+const OURS: [HeaderName; 6] = [
+    header::HOST,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+];
 
 /// The `process.tracing` section: spans of requests and of their tries, for a collector of OpenTelemetry's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +56,7 @@ pub struct Otlp {
     /// Where it takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without a path `/v1/traces`.
     pub endpoint: Endpoint,
     /// Header lines it wants, such as authorization; `/config` shows none of their values.
-    #[serde(default, with = "written::table")]
+    #[serde(default, serialize_with = "written::table::serialize", deserialize_with = "further")]
     #[schemars(with = "IndexMap<String, As<HeaderValue>>")]
     pub headers: IndexMap<HeaderName, HeaderValue>,
     /// How long it may take over one message, from the connection to its answer.
@@ -96,6 +107,18 @@ const fn ten_seconds() -> Duration {
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Name::deserialize(deserializer).map(|Name(name)| name)
+}
+
+/// Header lines beside those that say what is sent to whom, and how far it goes.
+fn further<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IndexMap<HeaderName, HeaderValue>, D::Error> {
+    let lines: IndexMap<HeaderName, HeaderValue> = written::table::deserialize(deserializer)?;
+    match lines.keys().find(|name| OURS.contains(name)) {
+        Some(name) => Err(refuse(&Invalid::new(
+            format!("found {:?}", name.as_str()),
+            "which each message says itself: leave it out",
+        ))),
+        None => Ok(lines),
+    }
 }
 
 impl Tracing {
@@ -215,6 +238,14 @@ mod tests {
         assert!(secret[0].contains("expected http://host:port") && !secret[0].contains("hunter2"), "{secret:?}");
         let word = said(&text("{ parent: all, otlp: { endpoint: \"http://c\" } }"));
         assert!(word[0].contains("process.tracing.parent: unknown parent \"all\""), "{word:?}");
+    }
+
+    #[test]
+    fn what_a_message_says_itself_is_refused() {
+        for name in OURS {
+            let told = said(&text(&format!("{{ otlp: {{ endpoint: \"http://c\", headers: {{ {name}: x }} }} }}")));
+            assert!(told[0].contains(&format!("process.tracing.otlp.headers: found \"{name}\"")), "{told:?}");
+        }
     }
 
     #[test]

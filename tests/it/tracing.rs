@@ -148,6 +148,20 @@ fn what_trusted_proxies_record_is_recorded_and_a_failure_is_told() {
 }
 
 #[test]
+fn a_copy_is_no_part_of_the_trace() {
+    let (collector, a, shadow) = (rig::collector(), rig::origin("a"), rig::origin("shadow"));
+    let text = "pools: { p: { origins: [ $a ], health: { probe: off } }, s: { origins: [ $shadow ], health: { probe: off } } }\n\
+                routes: [ { pool: p, mirror: { pool: s, share: 100% } } ]\n";
+    let setup = rig::gateway(text).process("tracing", &collector.section(", sample: 100%"));
+    let gateway = setup.origins([&a, &shadow]).start();
+    let ask = Ask::get("/copied").header("traceparent", &format!("00-{TRACE}-{SPAN}-01")).header("tracestate", "v=1");
+    assert_eq!(gateway.ask(&ask).status, 200);
+    let copy = eventually("it is copied", || shadow.requests().pop());
+    assert!(line(&a.requests()[0], "traceparent").contains(TRACE));
+    assert_eq!(["traceparent", "tracestate"].map(|name| line(&copy, name)), ["", ""]);
+}
+
+#[test]
 fn a_collector_that_is_gone_or_silent_or_refuses_harms_no_request() {
     let (collector, a) = (rig::collector(), rig::origin("a"));
     let gateway = gateway(&collector, ", sample: 100%", [&a]);

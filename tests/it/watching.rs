@@ -122,6 +122,12 @@ fn the_terminal_shows_what_status_says_and_is_given_back() {
     terminal.shows("images  2/3 in service");
     eventually("it is drawn anew", || cell(&terminal.lines(), "a", "P50").is_none().then_some(()));
 
+    is_suspended(&mut terminal);
+    gateway.signal(Signal::SIGSTOP);
+    terminal.shows("says nothing");
+    gateway.signal(Signal::SIGCONT);
+    eventually("it answers", || (!terminal.lines().concat().contains("does not answer")).then_some(()));
+
     gateway.kill();
     terminal.shows("The gateway does not answer");
     terminal.shows("refused");
@@ -131,6 +137,17 @@ fn the_terminal_shows_what_status_says_and_is_given_back() {
     terminal.press("q");
     assert_eq!(terminal.exit(), 0);
     ends_by_others(&gateway);
+}
+
+/// By its key, and by somebody else's signal.
+fn is_suspended(terminal: &mut Terminal) {
+    for ask in [(|terminal| terminal.press("\u{1a}")) as fn(&mut Terminal), |terminal| terminal.signal(Signal::SIGTSTP)]
+    {
+        ask(terminal);
+        terminal.shows("what was there before");
+        terminal.signal(Signal::SIGCONT);
+        terminal.shows("images  2/3 in service");
+    }
 }
 
 /// However it ends, the terminal is given back; where there is none, it says so.

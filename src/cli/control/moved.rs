@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::super::moves::Lines;
+use super::super::top::harmless;
 use super::Target;
 use crate::config::units::Percent;
 use crate::snapshot::ShareChange;
@@ -50,7 +51,7 @@ fn told(seen: &Seen, version: u64, colour: bool) -> String {
     let text = seen.config.history.first().filter(|text| text.version == version);
     for (name, moved) in text.into_iter().flat_map(|text| &text.moved_ratio).filter(|(_, moved)| **moved > 0.0) {
         lines.gap();
-        lines.line(&format!("pool {name}"), &format!("{} of the hash circle moved", Percent::told(*moved)));
+        lines.line(&format!("pool {}", harmless(name)), &format!("{} of the hash circle moved", Percent::told(*moved)));
         let changed = seen.pools.get(name).into_iter().flat_map(|pool| &pool.ring.changed);
         lines.shares(changed.map(|one| (one.origin.as_str(), one.before, one.after)));
     }

@@ -5,13 +5,13 @@
 
 use std::fmt;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use openssl::error::ErrorStack;
 use openssl::ssl::{SslConnector, SslMethod};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_openssl::SslStream;
 
@@ -43,6 +43,8 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
     /// The connection can be asked again.
     keeps: bool,
+    /// It was said before the message was out.
+    early: bool,
 }
 
 trait Line: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -86,6 +88,8 @@ impl Collector {
         // Taken out: whatever interrupts this leaves no line behind that owes an answer.
         if let Some(mut line) = self.line.take()
             && let Ok(reply) = self.exchange(&mut line, message).await
+            // what was there already, or speaks of a request that took too long, is about its having idled
+            && !(reply.early || reply.status == 408)
         {
             self.line = reply.keeps.then_some(line);
             return Ok(reply);
@@ -98,8 +102,8 @@ impl Collector {
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Line>> {
-        let Endpoint { host, port, .. } = &self.endpoint;
-        let socket = TcpStream::connect((host.as_str(), *port)).await?;
+        let host = &self.endpoint.host;
+        let socket = self.reach().await?;
         socket.set_nodelay(true)?;
         let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
         let mut stream = SslStream::new(tls.configure()?.into_ssl(host)?, socket)?;
@@ -107,12 +111,40 @@ impl Collector {
         Ok(Box::new(stream))
     }
 
+    /// Each of its addresses in turn, and no longer than its part of the time: one may lead nowhere.
+    async fn reach(&self) -> io::Result<TcpStream> {
+        let addresses: Vec<_> = lookup_host((self.endpoint.host.as_str(), self.endpoint.port)).await?.collect();
+        let patience = self.timeout / u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
+        let mut why = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+        for address in addresses {
+            match timeout(patience, TcpStream::connect(address)).await {
+                Ok(Ok(socket)) => return Ok(socket),
+                Ok(Err(error)) => why = error,
+                Err(_) => why = io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer")),
+            }
+        }
+        Err(why)
+    }
+
+    /// Hears while it speaks: who does not want the message may say so and close before it is out.
     async fn exchange(&self, line: &mut Box<dyn Line>, message: &[u8]) -> io::Result<Reply> {
-        let length = format!("{}\r\n\r\n", message.len());
-        line.write_all(&[&*self.head, length.as_bytes()].concat()).await?;
-        line.write_all(message).await?;
-        line.flush().await?;
-        read(line).await
+        let head = [&*self.head, format!("{}\r\n\r\n", message.len()).as_bytes()].concat();
+        let (mut from, mut to) = tokio::io::split(line);
+        let mut hears = pin!(read(&mut from));
+        let sent = tokio::select! {
+            biased;
+            reply = &mut hears => return reply.map(|reply| Reply { keeps: false, early: true, ..reply }),
+            sent = async {
+                to.write_all(&head).await?;
+                to.write_all(message).await?;
+                to.flush().await
+            } => sent,
+        };
+        let reply = hears.await;
+        match sent {
+            Ok(()) => reply,
+            Err(error) => reply.map_err(|_| error).map(|reply| Reply { keeps: false, ..reply }),
+        }
     }
 }
 
@@ -136,6 +168,8 @@ async fn read(line: &mut (impl AsyncRead + Unpin)) -> io::Result<Reply> {
             while bytes.len() < length.unwrap_or_default() {
                 more(line, &mut bytes).await?;
             }
+            // nobody asked for what comes behind it
+            reply.keeps &= bytes.len() <= length.unwrap_or_default();
             bytes.truncate(length.unwrap_or_default());
             return Ok(Reply { body: bytes, ..reply });
         }
@@ -170,7 +204,7 @@ fn header(bytes: &[u8]) -> io::Result<Option<(Reply, Option<usize>, usize)>> {
         None if status == 204 => Some(0),
         None => find("content-length").and_then(|length| length.parse().ok()),
     };
-    Ok(Some((Reply { status, wait, keeps, body: Vec::new() }, length, used)))
+    Ok(Some((Reply { status, wait, keeps, ..Reply::default() }, length, used)))
 }
 
 fn garbled() -> io::Error {
@@ -179,6 +213,8 @@ fn garbled() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     async fn heard(answer: &str) -> io::Result<Reply> {
@@ -188,8 +224,10 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_read_as_far_as_it_matters() {
         let reply =
-            heard("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabcd").await.unwrap();
-        assert_eq!(reply, Reply { status: 200, wait: None, body: b"abc".to_vec(), keeps: true });
+            heard("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc").await.unwrap();
+        assert_eq!(reply, Reply { status: 200, body: b"abc".to_vec(), keeps: true, ..Reply::default() });
+        let more = heard("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabcd").await.unwrap();
+        assert_eq!((more.body, more.keeps), (b"abc".to_vec(), false), "what nobody asked for ends the connection");
         let busy = heard("HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n").await.unwrap();
         assert_eq!((busy.status, busy.wait, busy.keeps), (503, Some(Duration::from_secs(2)), true));
         for last in [
@@ -210,5 +248,53 @@ mod tests {
         for wrong in ["", "HTTP/1.1 200", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", &endless] {
             assert!(heard(wrong).await.is_err(), "{}", &wrong[..wrong.len().min(40)]);
         }
+    }
+
+    fn collector(port: u16) -> Collector {
+        let text = format!("{{ endpoint: \"http://127.0.0.1:{port}\" }}");
+        Collector::new(&serde_yaml::from_str(&text).unwrap()).unwrap()
+    }
+
+    const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    /// Far more than the socket holds.
+    const LARGE: usize = 64 << 20;
+
+    #[tokio::test]
+    async fn who_does_not_want_a_message_is_heard_before_it_is_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut collector = collector(listener.local_addr().unwrap().port());
+        let peer = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut some = [0; 1000];
+            socket.read_exact(&mut some).await.unwrap();
+            socket.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        });
+        let reply = collector.send(&vec![b'x'; LARGE]).await.unwrap();
+        assert_eq!((reply.status, reply.keeps, collector.line.is_some()), (413, false, false));
+        peer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_said_of_an_idle_connection_is_no_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut collector = collector(listener.local_addr().unwrap().port());
+        let peer = tokio::spawn(async move {
+            let mut some = [0; 1000];
+            let (mut first, _) = listener.accept().await.unwrap();
+            let _ = first.read(&mut some).await.unwrap();
+            let idled = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
+            first.write_all(FINE.as_bytes()).await.unwrap();
+            tokio::task::yield_now().await;
+            first.write_all(idled.as_bytes()).await.unwrap();
+            let (mut second, _) = listener.accept().await.unwrap();
+            let _ = second.read(&mut some).await.unwrap();
+            second.write_all(FINE.as_bytes()).await.unwrap();
+            (first, second)
+        });
+        for _ in 0..2 {
+            assert_eq!(collector.send(b"spans").await.unwrap().status, 200);
+        }
+        peer.await.unwrap();
     }
 }

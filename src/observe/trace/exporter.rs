@@ -117,6 +117,7 @@ impl Exporter {
         let message = self.around.message(&self.batch);
         let (mut rest, given_up) = (REST.0, now() + LONGEST);
         loop {
+            let mut asked = Duration::ZERO;
             match self.collector.send(&message).await {
                 Ok(Reply { status: 200..=299, body, .. }) => {
                     let rejected = wire::rejected(&body).min(self.count);
@@ -126,7 +127,7 @@ impl Exporter {
                 // Those of which the specification says that one may try again.
                 Ok(Reply { status: status @ (429 | 502..=504), wait, .. }) => {
                     self.troubled(&format!("it answers {status}"));
-                    rest = rest.max(wait.unwrap_or_default().min(REST.1));
+                    asked = wait.unwrap_or_default().min(LONGEST);
                 }
                 Ok(Reply { status, .. }) => {
                     self.troubled(&format!("it answers {status}, and these spans are given up"));
@@ -139,7 +140,7 @@ impl Exporter {
                 self.meters.refused(self.count);
                 break;
             }
-            sleep(rest.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            sleep(rest.mul_f64(0.5 + fastrand::f64() / 2.0).max(asked)).await;
             rest = (rest * 2).min(REST.1);
         }
         self.count = 0;

@@ -74,8 +74,10 @@ fn server(context: &Context, record: &Record<'_>, end: Duration, out: &mut Vec<u
     method(record, out);
     let facts = &record.facts;
     text("url.scheme", facts.scheme.as_bytes(), out);
-    text("url.path", facts.path(), out);
-    text("server.address", facts.host.as_bytes(), out);
+    // of a request that was refused for it, too: a name and a password are nobody else's
+    let path = facts.path();
+    text("url.path", if path.starts_with(b"/") || path == b"*" { path } else { b"" }, out);
+    text("server.address", facts.host.rsplit('@').next().unwrap_or_default().as_bytes(), out);
     if let Some((_, port)) = facts.host_port.rsplit_once(':')
         && let Ok(port) = port.parse::<u16>()
     {

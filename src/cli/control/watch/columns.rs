@@ -35,7 +35,7 @@ use Column::{Bars, Errors, InFlight, Name, P50, P99, Probe, Rate, Served, Share,
 
 /// What matters most first.
 const WANTED: [Column; 13] = [Name, State, Share, Rate, Served, Bars, Errors, P99, InFlight, P50, Weight, Why, Probe];
-/// Names are cut beyond this.
+/// Names are cut in the middle beyond this.
 const LONGEST: usize = 28;
 
 impl Column {
@@ -93,7 +93,7 @@ fn fitting(width: usize, longest: usize) -> Vec<Column> {
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, paint: &Paint) -> usize {
     let height = usize::from(area.height.saturating_sub(1));
     let (Some((pool_name, pool)), origins) = (view.pool(), view.origins()) else { return height };
-    let longest = origins.iter().map(|(name, _)| name.0.chars().count()).max().unwrap_or(0);
+    let longest = origins.iter().map(|(name, origin)| called(name, origin).chars().count()).max().unwrap_or(0);
     let columns = fitting(usize::from(area.width), longest);
     let chosen = view.chosen(&origins);
     let first = chosen.saturating_sub(height / 2).min(origins.len().saturating_sub(height));
@@ -131,8 +131,7 @@ impl Of<'_> {
         let (grade, sign) = trouble::state(&o.state.0);
         let plain = Style::new();
         let (text, style) = match column {
-            Name if o.backup => (format!("{} (backup)", self.name), plain),
-            Name => (self.name.0.clone(), plain),
+            Name => (cut(called(self.name, o)), plain),
             State => (format!("{sign} {}", o.state), paint.grade(grade)),
             Weight => (weight(o), plain),
             Share => (percent(Some(o.share)), plain),
@@ -150,6 +149,21 @@ impl Of<'_> {
         let line = Line::from(Span::styled(text, style));
         if column.is_text() { line } else { line.right_aligned() }
     }
+}
+
+fn called(name: &Text, origin: &Origin) -> String {
+    if origin.backup { format!("{name} (backup)") } else { name.0.clone() }
+}
+
+/// Names of one domain differ where they begin, those of one host where they end: the middle goes.
+fn cut(name: String) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= LONGEST {
+        return name;
+    }
+    let half = (LONGEST - 1) / 2;
+    let (first, last) = (letters.iter().take(LONGEST - 1 - half), letters.iter().skip(letters.len() - half));
+    first.chain([&'…']).chain(last).collect()
 }
 
 fn weight(origin: &Origin) -> String {
@@ -209,6 +223,15 @@ mod tests {
         assert_eq!(fitting(79, 15), [Name, State, Share, Served, Bars, Rate, Errors, P99]);
         assert_eq!(fitting(200, 15).len(), 13);
         assert_eq!(fitting(5, 15), []);
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_ends() {
+        assert_eq!(cut("cache-1.shop.example.com:8080".into()), "cache-1.shop.e…mple.com:8080");
+        let just = "x".repeat(LONGEST);
+        assert_eq!(cut(just.clone()), just);
+        let backup = Origin { backup: true, ..Origin::default() };
+        assert_eq!(called(&Text("spare".into()), &backup), "spare (backup)");
     }
 
     #[test]

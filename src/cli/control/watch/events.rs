@@ -1,11 +1,14 @@
 //! What happens? Answers of the gateway, keys and sizes of the terminal, signals: each from a thread of its own, into one
 //! queue. The threads end with the process, which has nothing else to do then.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use ratatui::crossterm::event::{self, KeyEvent};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +28,10 @@ pub(super) enum Event {
     Key(KeyEvent),
     /// The terminal has another size, or came back to the front.
     Redraw,
+    /// Somebody wants this process to be suspended.
+    Suspend,
+    /// It was suspended, and goes on.
+    Resume,
     /// Somebody wants this process to end.
     Stop,
     /// The terminal is gone.
@@ -100,20 +107,28 @@ fn keys(tell: &Sender<Event>) {
 fn signals(tell: &Sender<Event>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let within = runtime.enter();
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
-    let mut hup = signal(SignalKind::hangup())?;
-    let mut quit = signal(SignalKind::quit())?;
+    let mut ends = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()]
+        .into_iter()
+        .map(signal)
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut stops = signal(SignalKind::from_raw(Signal::SIGTSTP as i32))?;
+    let mut goes_on = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
     drop(within);
     start("signals", tell, move |tell| {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
-                _ = hup.recv() => {}
-                _ = quit.recv() => {}
+        runtime.block_on(poll_fn(|cx| {
+            // an end first: who ends a job that is suspended continues it with the same breath
+            while ends.iter_mut().all(|end| end.poll_recv(cx).is_pending()) {
+                let told = match (goes_on.poll_recv(cx), stops.poll_recv(cx)) {
+                    (Poll::Ready(_), _) => Event::Resume,
+                    (_, Poll::Ready(_)) => Event::Suspend,
+                    _ => return Poll::Pending,
+                };
+                if tell.send(told).is_err() {
+                    break;
+                }
             }
-        });
+            Poll::Ready(())
+        }));
         let _ = tell.send(Event::Stop);
     })
 }

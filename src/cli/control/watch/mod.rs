@@ -19,7 +19,7 @@ mod trouble;
 mod view;
 
 use std::io::IsTerminal;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -31,6 +31,9 @@ use events::Event;
 use paint::Paint;
 use screen::Screen;
 use view::{View, Wish};
+
+/// How much longer than from one question to the next an answer may take before that is told.
+const SILENT: Duration = Duration::from_secs(2);
 
 /// Watches until somebody ends it; asks at the first of `doors` that opens.
 ///
@@ -50,7 +53,17 @@ pub(super) fn watch(doors: Vec<Door>, interval: Duration) -> anyhow::Result<Exit
 fn follow(events: &Receiver<Event>, screen: &mut Screen, paint: &Paint) -> std::io::Result<Exit> {
     let mut view = View::default();
     screen.draw(|frame| draw::all(frame, &mut view, paint))?;
-    while let Ok(event) = events.recv() {
+    let mut last = now();
+    loop {
+        let event = match events.recv_timeout(paint.interval) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) if now() - last < paint.interval + SILENT => continue,
+            Err(RecvTimeoutError::Timeout) => Event::Answer(Err("it was asked, and says nothing".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if matches!(event, Event::Answer(_)) {
+            last = now();
+        }
         match event {
             Event::Answer(answer) => view.update(answer.map(|facts| *facts), clock(), now()),
             Event::Key(key) => match view.press(key) {
@@ -60,6 +73,8 @@ fn follow(events: &Receiver<Event>, screen: &mut Screen, paint: &Paint) -> std::
                 Wish::Suspend => screen.suspend()?,
             },
             Event::Redraw => {}
+            Event::Suspend => screen.suspend()?,
+            Event::Resume => screen.resume()?,
             Event::Stop => return Ok(Exit::Stopped),
             Event::Gone(error) => return Err(error),
             Event::Panicked => break,
