@@ -18,13 +18,7 @@ def chart(path, title, panels, legend, marks=()):
     height = below + len(panels) * (PANEL + GAP)
     times = [x for _, _, lines in panels for points in lines.values() for x, _ in points]
     across = Scale(min(times), max(times), LEFT, WIDTH - RIGHT)
-    drawn = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {FONT}>',
-        f"<title>{escape(title)}</title>",
-        "<style>text{fill:#57606a;font-size:12px}.grid{stroke:#57606a;stroke-opacity:.25}</style>",
-        f'<text x="{LEFT}" y="20" style="font-size:15px;font-weight:600">{escape(title)}</text>',
-        *named,
-    ]
+    drawn = opened(title, height, named)
     for number, panel in enumerate(panels):
         top = below + GAP / 2 + number * (PANEL + GAP)
         drawn += draw(panel, top, across, legend)
@@ -33,6 +27,17 @@ def chart(path, title, panels, legend, marks=()):
         if number == 0:
             drawn += [text(across(at) + 4, top + 12, word) for at, word in marks]
     path.write_text("\n".join([*drawn, "</svg>", ""]))
+
+
+def opened(title, height, named):
+    """What a chart begins with: its size, its title, and who is who."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {FONT}>',
+        f"<title>{escape(title)}</title>",
+        "<style>text{fill:#57606a;font-size:12px}.grid{stroke:#57606a;stroke-opacity:.25}</style>",
+        f'<text x="{LEFT}" y="20" style="font-size:15px;font-weight:600">{escape(title)}</text>',
+        *named,
+    ]
 
 
 class Scale:

@@ -1,9 +1,8 @@
 """Curves as SVG: what a request costs, what a reload takes and what is held, over sizes a decade apart."""
 
 import math
-from html import escape
 
-from charts import COLOURS, FONT, GAP, LEFT, PANEL, RIGHT, WIDTH, Scale, line, names, steps_to, text
+from charts import COLOURS, GAP, LEFT, PANEL, RIGHT, WIDTH, Scale, line, names, opened, steps_to, text
 
 PANELS = [
     ("1,000 instructions for a request", "instructions", 1000),
@@ -20,13 +19,7 @@ def draw(path, found):
     sizes = [size for series in found.values() for size in places(series)]
     across = Scale(min(sizes), max(sizes), LEFT, WIDTH - RIGHT, logarithmic=True)
     *named, below = names(legend)
-    drawn = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {below + len(PANELS) * (PANEL + GAP)}" role="img" {FONT}>',
-        f"<title>{escape(TITLE)}</title>",
-        "<style>text{fill:#57606a;font-size:12px}.grid{stroke:#57606a;stroke-opacity:.25}</style>",
-        f'<text x="{LEFT}" y="20" style="font-size:15px;font-weight:600">{escape(TITLE)}</text>',
-        *named,
-    ]
+    drawn = opened(TITLE, below + len(PANELS) * (PANEL + GAP), named)
     for number, panel in enumerate(PANELS):
         drawn += panel_of(panel, below + GAP / 2 + number * (PANEL + GAP), across, found, legend)
     path.write_text("\n".join([*drawn, "</svg>", ""]))
