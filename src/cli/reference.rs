@@ -12,7 +12,8 @@ const PAGE: &str = "docs/commands.md";
 const HEAD: &str = "# Commands
 
 What each command takes, as `moorgate COMMAND --help` and `moorgate man` have it. Commands that speak to a running gateway do so
-over its control socket, which they find by the configuration; those that only read files never touch the network.
+over its control socket, which they find by the configuration; those that only ask it something (`status`, `plan`, `key --top`) ask at
+its admin address where there is no socket for them. Those that only read files never touch the network.
 
 | exit code | |
 |---|---|
