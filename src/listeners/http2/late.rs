@@ -4,7 +4,8 @@
 //! client may have begun it before it was told. WINDOW_UPDATE alone it takes for one of a stream that never began, ends the
 //! connection for it, and with it every request under way. gRPC's clients send it right behind their HEADERS.
 
-use super::frames::{Frame, GOAWAY, UNKNOWN, WINDOW_UPDATE};
+use super::farewell::Goodbye;
+use super::frames::{Frame, UNKNOWN, WINDOW_UPDATE};
 
 /// Bytes from a frame's kind to the end of its header.
 const FROM_KIND: usize = 6;
@@ -22,11 +23,9 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// `frame`, before `behind`, goes to the client.
-    pub(super) fn sent(&mut self, frame: Frame, behind: &[u8]) {
-        if let Some(Ok(last)) = behind.get(..4).filter(|_| frame.kind == GOAWAY).map(<[u8; 4]>::try_from) {
-            self.last = Some(u32::from_be_bytes(last));
-        }
+    /// The client is told.
+    pub(super) fn told(&mut self, goodbye: Goodbye) {
+        self.last = Some(goodbye.last);
     }
 
     /// The header of `frame` ends at `end` of what came. One that came in pieces stays as it is.

@@ -17,7 +17,7 @@ use std::io::IoSlice;
 
 use tokio::time::Instant;
 
-use self::farewell::Farewell;
+use self::farewell::{Farewell, Goodbye, Reading};
 use self::flood::Budget;
 use self::frames::Frames;
 use self::heading::Heading;
@@ -33,6 +33,7 @@ pub(super) struct Http2 {
     budget: Budget,
     heading: Heading,
     late: Late,
+    goodbye: Reading,
 }
 
 impl Http2 {
@@ -44,6 +45,7 @@ impl Http2 {
             budget: Budget::new(Instant::now()),
             heading: Heading::preface(),
             late: Late::default(),
+            goodbye: Reading::default(),
         }
     }
 
@@ -81,12 +83,17 @@ impl Http2 {
     /// The first `count` bytes of `parts` go to the client: the farewell among them, if it is one for cause.
     pub(super) fn go(&mut self, parts: &[IoSlice<'_>], count: usize) -> Option<Farewell> {
         let (budget, late, mut left, mut told) = (&mut self.budget, &mut self.late, count, None);
+        let mut hear = |goodbye: Option<Goodbye>| {
+            let Some(goodbye) = goodbye else { return };
+            late.told(goodbye);
+            told = told.or(goodbye.cause());
+        };
         for part in parts {
             let gone = part.get(..left).unwrap_or(part);
+            hear(self.goodbye.go_on(gone));
             self.outbound.read(gone, |frame, behind| {
                 budget.sent(frame);
-                late.sent(frame, behind);
-                told = told.or_else(|| farewell::of(frame, behind));
+                hear(self.goodbye.begin(frame, behind));
             });
             left -= gone.len();
         }
@@ -145,6 +152,25 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         assert!(http2.came(&mut [&header[12..], &header[..10]].concat()));
         assert!(http2.heading_since().unwrap() > first, "the next");
+    }
+
+    /// Where the socket is full the header of a GOAWAY may leave without what it says.
+    #[test]
+    fn what_came_too_late_is_found_however_the_goodbye_left() {
+        let goaway = frame(7, 0, 0, &[0, 0, 0, 5, 0, 0, 0, 0]);
+        for cut in 0..=goaway.len() {
+            let mut http2 = Http2::new();
+            assert!(http2.came(&mut { *PREFACE }));
+            let (first, rest) = goaway.split_at(cut);
+            assert_eq!(http2.go(&[IoSlice::new(first)], first.len()), None);
+            assert_eq!(http2.go(&[IoSlice::new(rest)], rest.len()), None);
+            let kinds = [5, 7].map(|stream| {
+                let mut update = frame(8, 0, stream, &[0, 0, 0, 1]);
+                assert!(http2.came(&mut update));
+                update[3]
+            });
+            assert_eq!(kinds, [8, 0xff], "cut at {cut}");
+        }
     }
 
     #[test]
