@@ -156,7 +156,7 @@ fn origins(frame: &mut Frame<'_>, area: Rect, view: &mut View, found: &[Trouble]
     if charts.height > 0 {
         charts::draw(frame, charts, &facts.recent.steps, facts.recent.step, paint);
     }
-    frame.render_widget(pools(facts, view, found, paint), tabs);
+    frame.render_widget(pools(facts, view, found, paint, tabs.width), tabs);
     let Some((name, pool)) = view.pool() else {
         frame.render_widget(Line::from("there is no pool"), head);
         return;
@@ -168,8 +168,8 @@ fn origins(frame: &mut Frame<'_>, area: Rect, view: &mut View, found: &[Trouble]
     view.height = height;
 }
 
-/// The pools by name, each with the sign of what is worst in it.
-fn pools(facts: &Facts, view: &View, found: &[Trouble], paint: &Paint) -> Line<'static> {
+/// The pools by name, each with the sign of what is worst in it; where there is no room for all, those around the chosen one.
+fn pools(facts: &Facts, view: &View, found: &[Trouble], paint: &Paint, room: u16) -> Paragraph<'static> {
     let chosen = view.pool().map(|(name, _)| name);
     let tab = |name: &super::facts::Text| {
         let of_pool = found.iter().filter(|trouble| trouble.pool.as_ref() == Some(&name.0));
@@ -180,9 +180,13 @@ fn pools(facts: &Facts, view: &View, found: &[Trouble], paint: &Paint) -> Line<'
             _ => "✓",
         };
         let style = if chosen == Some(name) { paint.chosen() } else { paint.grade(worst) };
-        [Span::styled(format!(" {sign} {name} "), style), Span::raw(" ")]
+        Line::from(vec![Span::styled(format!(" {sign} {name} "), style), Span::raw(" ")])
     };
-    Line::from(facts.pools.keys().flat_map(tab).collect::<Vec<_>>())
+    let tabs: Vec<_> = facts.pools.keys().map(tab).collect();
+    let upto = facts.pools.keys().position(|name| chosen == Some(name)).map_or(0, |at| at + 1);
+    let end: usize = tabs.iter().take(upto).map(Line::width).sum();
+    let passed = u16::try_from(end.saturating_sub(room.into())).unwrap_or(u16::MAX);
+    Paragraph::new(Line::from(tabs.into_iter().flatten().collect::<Vec<_>>())).scroll((0, passed))
 }
 
 /// Who is on its way, and how far.

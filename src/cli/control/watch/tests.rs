@@ -169,6 +169,23 @@ fn another_pool_is_another_table() {
 }
 
 #[test]
+fn of_many_pools_the_chosen_one_is_in_sight() {
+    let mut told = status();
+    let zoo = told["pools"]["zoo"].clone();
+    for number in 0..40 {
+        told["pools"][format!("pool-{number:02}")] = zoo.clone();
+    }
+    let mut view = View::default();
+    view.update(Ok(serde_json::from_value(told).unwrap()), "12:00:00".into(), Instant::now());
+    for _ in 0..42 {
+        let chosen = format!(" ✓ {}", view.pool().unwrap().0).replace("✓ images", "! images");
+        assert_shows(&picture(&mut view, (80, 24)), &[&chosen]);
+        view.press(KeyCode::Right.into());
+    }
+    assert_shows(&picture(&mut view, (80, 24)), &[" ! images   ✓ "]);
+}
+
+#[test]
 fn a_gateway_that_is_gone_is_told_of_and_what_was_known_is_dimmed() {
     let mut view = View::default();
     assert_shows(&picture(&mut view, (80, 24)), &["not answered yet"]);
