@@ -223,7 +223,7 @@ impl Start {
         let (limits, store, lines) = (self.store.clone(), self.store.clone(), log.shard(shard));
         let (callers, secured, metrics) = (self.store.clone(), self.store.clone(), self.metrics.clone());
         Hooks {
-            beside: Box::pin(proxy.watchdog().run()),
+            beside: Box::pin(proxy.beside()),
             proxy,
             limits: Box::new(move || Arc::clone(limits.load().client_limits())),
             unheard: Box::new(move |unheard| unheard::record(unheard, &store, &lines)),

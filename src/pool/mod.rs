@@ -278,7 +278,12 @@ impl Pool {
 
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
     pub fn keeps_idle(&self) -> bool {
-        self.open.load(Relaxed) <= self.settings.connections.keepalive
+        self.open.load(Relaxed) <= self.most_idle()
+    }
+
+    /// How many connections may be open when one is kept idle.
+    pub fn most_idle(&self) -> usize {
+        self.settings.connections.keepalive
     }
 }
 

@@ -154,6 +154,11 @@ impl Origin {
         self.opened.load(Relaxed).saturating_sub(closed)
     }
 
+    /// Connections open now to the whole pool it belongs to.
+    pub fn connections_of_pool(&self) -> usize {
+        self.pool_open.load(Relaxed)
+    }
+
     /// It is to get no further request: connections that wait for one are closed, as soon as none is under way.
     pub fn retire(&self) {
         // Either this sees the last attempt ended, or that one sees this.
@@ -174,6 +179,15 @@ impl Origin {
         if self.load.leave() && self.retired.load(SeqCst) {
             self.sockets.shut_down();
         }
+    }
+}
+
+#[cfg(test)]
+impl Origin {
+    /// One of a pool of its own.
+    #[allow(clippy::disallowed_methods, reason = "any instant will do to count from")]
+    pub(crate) fn alone() -> Self {
+        Self::new(Arc::from("p"), Arc::from("a"), Live::new(true, true), Arc::default(), Instant::now())
     }
 }
 

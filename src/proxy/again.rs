@@ -223,6 +223,9 @@ fn next(session: &Session, ctx: &mut Ctx, (failure, refused): (Failure, bool), n
 
 /// The answer came to its end.
 pub(super) fn succeeded(ctx: &mut Ctx, now: Instant) {
+    if let Some(loan) = ctx.loan() {
+        loan.answer_is_whole();
+    }
     if let Some(status) = ctx.attempts.last().and_then(|attempt| attempt.status) {
         end(ctx, Outcome::Answered { status }, "ok", now);
     }

@@ -5,6 +5,7 @@
 //! log still needs then is held by itself ([`RouteTail`], [`PoolTail`]).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::dial::Dial;
 use super::encode::Encoding;
+use super::idle::Loan;
 use super::limit;
 use super::mirror::Mirroring;
 use super::request::Host;
@@ -178,6 +180,11 @@ impl Running {
             interims: 0,
         }
     }
+
+    /// What is lent for it.
+    pub(super) fn loan(&self) -> Option<&Loan> {
+        self.dial.as_ref()?.loan().map(|loan| &**loan)
+    }
 }
 
 impl Ctx {
@@ -261,6 +268,16 @@ impl Ctx {
     pub(super) fn settle(&mut self) {
         self.snapshot = None;
         self.next = None;
+    }
+
+    /// What is lent for the attempt under way.
+    pub(super) fn loan(&self) -> Option<&Loan> {
+        self.running.as_ref()?.loan()
+    }
+
+    /// The connection under way, if it is lent: did it serve a request before, and which is it?
+    pub(super) fn lent(&self) -> Option<(bool, RawFd)> {
+        self.loan()?.lent()
     }
 
     /// The attempt under way, for the record.

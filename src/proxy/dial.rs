@@ -3,10 +3,10 @@
 //!
 //! A turn is over when the connection may be used: its handshakes are a part of it.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use parking_lot::Mutex;
 use pingora_core::connectors::l4::Connect;
 use pingora_core::protocols::l4::ext::{connect, connect_uds};
@@ -16,7 +16,10 @@ use pingora_core::upstreams::peer::{HttpPeer, Peer as _, Tracing};
 use pingora_core::{Error, ErrorType, OrErr, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::at_once::at_once;
 use super::flight::{End, Flights, Making, Part};
+use super::idle::Loan;
+use super::line::Socket;
 use crate::pool::{Connecting, Origin, Turn};
 
 /// Nothing was sent, and another connection is to be looked for: another request made it, or the one there was is dead.
@@ -32,6 +35,7 @@ pub(super) struct Dial {
     connecting: Option<Connecting>,
     limit: Duration,
     shared: Option<Flown>,
+    loan: Option<Arc<Loan>>,
     state: Mutex<State>,
 }
 
@@ -53,20 +57,21 @@ struct State {
 }
 
 /// Has connections to `peer` made in turn, waiting and connecting for at most `limit`; with `flights`, by one request for
-/// all that may share them. `None`: as Pingora makes them.
+/// all that may share them; with a `loan`, one that waits is taken before. `None`: as Pingora makes them.
 pub(super) fn dial(
     peer: &mut HttpPeer,
     connecting: Option<&Connecting>,
     flights: Option<&Arc<Flights>>,
+    loan: Option<Arc<Loan>>,
     limit: Duration,
 ) -> Option<Arc<Dial>> {
     let most = peer.options.max_h2_streams;
     let flights = flights.filter(|_| most > 1 && peer.options.alpn.get_min_http_version() == 2);
     let shared = flights.map(|flights| Flown { flights: Arc::clone(flights), key: peer.reuse_hash(), most });
-    if connecting.is_none() && shared.is_none() {
+    if connecting.is_none() && shared.is_none() && loan.is_none() {
         return None;
     }
-    let dial = Dial { connecting: connecting.cloned(), limit, shared, state: Mutex::default() };
+    let dial = Dial { connecting: connecting.cloned(), limit, shared, loan, state: Mutex::default() };
     let dial = Arc::new(dial);
     let connect: Arc<Dial> = Arc::clone(&dial);
     peer.options.custom_l4 = Some(connect);
@@ -83,9 +88,20 @@ pub(super) fn look_again() -> Box<Error> {
     Error::explain(LOOK_AGAIN, "nothing was sent")
 }
 
-#[async_trait]
 impl Connect for Dial {
-    async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
+    at_once! {
+        /// Nearly always one waits.
+        fn connect<'a>(self, address: &'a SocketAddr) -> Result<Stream> {
+            match self.loan.as_ref().and_then(Loan::found) {
+                Some(stream) => Box::pin(ready(Ok(stream))),
+                None => Box::pin(self.make(address)),
+            }
+        }
+    }
+}
+
+impl Dial {
+    async fn make(&self, address: &SocketAddr) -> Result<Stream> {
         // Once: who looks again has no more time than the others.
         let until = *self.state.lock().until.get_or_insert_with(|| Instant::now() + self.limit);
         let connected = timeout_at(until, self.connect_in_turn(address)).await;
@@ -98,9 +114,7 @@ impl Connect for Dial {
             _ => error,
         })
     }
-}
 
-impl Dial {
     async fn connect_in_turn(&self, address: &SocketAddr) -> Result<Stream> {
         self.make_or_wait().await?;
         if let Some(connecting) = &self.connecting {
@@ -108,12 +122,29 @@ impl Dial {
             self.state.lock().turn = turn;
         }
         match address {
-            SocketAddr::Inet(address) => connect(address, None).await.map(Stream::from),
+            SocketAddr::Inet(address) => self.made(Socket::Tcp(connect(address, None).await?)),
             SocketAddr::Unix(address) => match address.as_pathname() {
-                Some(path) => connect_uds(path).await.map(Stream::from),
+                Some(path) => self.made(Socket::Unix(connect_uds(path).await?)),
                 None => Error::e_explain(ErrorType::ConnectRefused, "a socket without a path"),
             },
         }
+    }
+
+    fn made(&self, socket: Socket) -> Result<Stream> {
+        match (&self.loan, socket) {
+            (Some(loan), socket) => {
+                // For any other Pingora does it.
+                socket.send_at_once().or_err(ErrorType::ConnectError, "setting no delay")?;
+                Ok(loan.made(socket))
+            }
+            (None, Socket::Tcp(socket)) => Ok(Stream::from(socket)),
+            (None, Socket::Unix(socket)) => Ok(Stream::from(socket)),
+        }
+    }
+
+    /// What is lent for this try, unless Pingora has it all to itself.
+    pub(super) fn loan(&self) -> Option<&Arc<Loan>> {
+        self.loan.as_ref()
     }
 
     /// Comes back if the connection is ours to make.
@@ -196,7 +227,7 @@ mod tests {
     fn shared(group: u64, flights: &Arc<Flights>, limit: Duration) -> (HttpPeer, Arc<Dial>) {
         let mut peer = HttpPeer::new("127.0.0.1:1", false, String::new());
         (peer.group_key, peer.options.max_h2_streams, peer.options.alpn) = (group, 100, ALPN::H2);
-        let dial = dial(&mut peer, None, Some(flights), limit).unwrap();
+        let dial = dial(&mut peer, None, Some(flights), None, limit).unwrap();
         (peer, dial)
     }
 

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::answer::{self, Kind};
 use super::ctx::{Attempt, Body, Ctx, Placement, Running};
 use super::dial::dial;
-use super::peer::{lacks_h2, shares, speak_h2, took};
+use super::peer::{lacks_h2, say_how_it_goes, shares, speak_h2, took};
 use super::request::{
     ask_for_no_other_switch, asks_to_switch, authority, goes_in_h2, host_line, origin_form, own_name, streams,
     with_facts,
@@ -58,12 +58,14 @@ impl Gateway {
         let meters = Arc::clone(upstream.meters.get(pick.member).ok_or(Class::NoOrigin)?);
         let connection = pick.origin.next_connection();
         let timeouts = grpc::left(route.timeouts(ctx.pool), ctx, now)?;
-        let mut peer = self.connect_to(&pick, connection, &upstream.pool, &timeouts)?;
+        let mut peer = self.connect_to(&pick, &upstream.pool, &timeouts)?;
         if goes_in_h2(session.req_header(), &upstream.pool) {
             speak_h2(&mut peer.options, ctx, &timeouts);
         }
+        let group = peer.group_key;
+        let loan = self.keep(&mut peer, &upstream.pool, &pick.origin, connection);
         let connecting = upstream.pool.members().get(pick.member).and_then(Member::connecting);
-        let dial = dial(&mut peer, connecting, Some(&self.flights), timeouts.connect);
+        let dial = dial(&mut peer, connecting, Some(&self.flights), loan, timeouts.connect);
         if !headers::concern_one_hop(&session.req_header().headers) {
             peer.options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
         }
@@ -82,7 +84,7 @@ impl Gateway {
         let lease = pick.lease(now);
         let lease = lease.asked_by(ctx.client());
         ctx.limits.start_over();
-        ctx.running = Some(Running::new(lease, connection, peer.group_key, dial));
+        ctx.running = Some(Running::new(lease, connection, group, dial));
         Ok(peer)
     }
 
@@ -147,6 +149,9 @@ impl Gateway {
             return answer::interim(head, ctx, now);
         }
         running.answer = Answer::Header;
+        if let Some(loan) = running.loan().filter(|_| ctx.is_bare) {
+            loan.answer_is_whole();
+        }
         let status = head.status.as_u16();
         running.lease.answered(status, now);
         ctx.headed = Some(now);
@@ -272,6 +277,7 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
     }
     super::trace::towards_origin(out, ctx);
     super::edit::towards_origin(session, out, ctx);
+    say_how_it_goes(out, ctx);
     // One that switches serves no other anyway, and the two words stand in one header.
     if ctx.running.as_ref().is_some_and(|running| running.last_on_connection) && !asks_to_switch(client) {
         out.insert_header(header::CONNECTION, HeaderValue::from_static("close"))?;

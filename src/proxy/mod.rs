@@ -9,6 +9,7 @@ mod again;
 mod answer;
 mod at_once;
 mod certificate;
+mod chunk;
 pub mod ctx;
 mod dial;
 mod edit;
@@ -18,9 +19,12 @@ mod form;
 mod forward;
 mod grpc;
 mod hold;
+mod idle;
 mod itself;
 mod kept;
+mod lent;
 mod limit;
+mod line;
 mod mirror;
 mod peer;
 mod pressure;
@@ -58,6 +62,7 @@ use admit::Admitted;
 use at_once::{at_once, done, goes_on, nothing, yes};
 pub use ctx::Ctx;
 use flight::Flights;
+use idle::Idle;
 use mirror::Mirrors;
 use served::Connections;
 use watchdog::Watchdog;
@@ -73,6 +78,7 @@ pub struct Gateway {
     shard: usize,
     connections: Connections,
     flights: Arc<Flights>,
+    idle: Arc<Idle>,
     ready: Ready,
     mirror: Mirrors,
     spans: Option<Spans>,
@@ -85,12 +91,14 @@ impl Gateway {
     /// The hooks of shard number `shard`; lines go to `log`.
     pub fn new(store: Arc<Store>, log: Arc<access_log::Shard>, shard: usize, ready: Ready) -> Self {
         let (watchdog, connections, mirror) = (Arc::default(), Connections::default(), Mirrors::default());
-        Self { store, log, watchdog, shard, connections, flights: Arc::default(), ready, mirror, spans: None }
+        let (flights, idle) = (Arc::default(), Arc::default());
+        Self { store, log, watchdog, shard, connections, flights, idle, ready, mirror, spans: None }
     }
 
-    /// What enforces time-outs of attempts: its `run` has to be spawned on the shard's own thread.
-    pub fn watchdog(&self) -> Arc<Watchdog> {
-        Arc::clone(&self.watchdog)
+    /// What enforces time-outs of attempts and of connections that wait: to be spawned on the shard's own thread.
+    pub fn beside(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (watchdog, idle) = (Arc::clone(&self.watchdog), Arc::clone(&self.idle));
+        async { _ = tokio::join!(watchdog.run(), idle.run()) }
     }
 
     /// The clock of the data plane.
@@ -153,6 +161,7 @@ impl ProxyHttp for Gateway {
             self, _session: &'s mut Session, reused: bool, peer: &'p HttpPeer, fd: RawFd, digest: Option<&'d Digest>,
             ctx: &'c mut Held,
         ) -> Result<()> {
+            let (reused, fd) = ctx.lent().unwrap_or((reused, fd));
             done(self.connected(ctx, &forward::Connected { reused, peer, fd, digest }, Self::now()))
         }
 
@@ -239,6 +248,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Held,
         reused: bool,
     ) -> Box<Error> {
+        let reused = ctx.lent().map_or(reused, |(served, _)| served);
         self.failed(session, ctx, error, reused, Self::now())
     }
 

@@ -6,12 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::{HttpPeer, PeerOptions, Tracer};
+use pingora_http::RequestHeader;
 
 use super::ctx::Ctx;
 use super::dial::Counted;
 use super::forward::silence;
+use super::idle::{Loan, Terms};
 use super::{Gateway, shared};
 use crate::health::Endpoint;
 use crate::pool::{Origin, Pick, Pool, Settings, Timeouts};
@@ -30,14 +33,8 @@ impl Gateway {
         origin.connection_group(self.shard) ^ trust
     }
 
-    /// The connection of this number, to who was picked.
-    pub(super) fn connect_to(
-        &self,
-        pick: &Pick,
-        connection: u64,
-        pool: &Pool,
-        timeouts: &Timeouts,
-    ) -> Result<Box<HttpPeer>, Class> {
+    /// A connection to who was picked.
+    pub(super) fn connect_to(&self, pick: &Pick, pool: &Pool, timeouts: &Timeouts) -> Result<Box<HttpPeer>, Class> {
         let settings = pool.settings();
         let sni = settings.tls.as_ref().map(|trust| trust.sni().to_owned());
         let (tls, sni) = (sni.is_some(), sni.unwrap_or_default());
@@ -57,10 +54,38 @@ impl Gateway {
         options.connection_timeout = Some(timeouts.connect);
         // None for reads: the watchdog's silence holds, without a timer for every read.
         options.write_timeout = Some(timeouts.send);
-        let kept = if pool.keeps_idle() { settings.connections.keepalive_timeout } else { Duration::ZERO };
-        options.idle_timeout = Some(kept);
-        options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(&pick.origin), connection))));
         Ok(Box::new(peer))
+    }
+
+    /// Who keeps the connection of this number between requests? The shard, and lends it, if it is HTTP/1 without TLS; or
+    /// Pingora.
+    pub(super) fn keep(
+        &self,
+        peer: &mut HttpPeer,
+        pool: &Pool,
+        origin: &Arc<Origin>,
+        connection: u64,
+    ) -> Option<Arc<Loan>> {
+        if peer.is_tls() || peer.options.alpn.get_min_http_version() == 2 {
+            kept_by_pingora(peer, pool, origin, connection);
+            return None;
+        }
+        Some(Loan::of(peer, &self.idle, Terms::of(pool), origin, connection))
+    }
+}
+
+/// The connection of this number waits in Pingora's pool between requests.
+pub(super) fn kept_by_pingora(peer: &mut HttpPeer, pool: &Pool, origin: &Arc<Origin>, connection: u64) {
+    let time = if pool.keeps_idle() { pool.settings().connections.keepalive_timeout } else { Duration::ZERO };
+    peer.options.idle_timeout = Some(time);
+    peer.options.tracer = Some(Tracer(Box::new(Counted(Arc::clone(origin), connection))));
+}
+
+/// A body without a length goes in chunks: whoever lends the connection is told.
+pub(super) fn say_how_it_goes(out: &RequestHeader, ctx: &Ctx) {
+    // A body that was sent before is sent once more.
+    if (ctx.has_body() || ctx.attempts.len() > 1) && !out.headers.contains_key(header::CONTENT_LENGTH) {
+        ctx.loan().inspect(|loan| loan.send_chunks());
     }
 }
 

@@ -1,9 +1,10 @@
 //! How are connections to origins made, kept and given up?
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-use crate::rig::{self, Gateway, Origin, keys, on};
+use crate::rig::{self, Amount, Gateway, Origin, Step, keys, on};
 
 fn one(connections: &str) -> (Origin, Gateway) {
     speaking("http1", connections)
@@ -34,6 +35,78 @@ fn a_connection_is_kept_and_used_again() {
     assert_eq!(served(&a), [50]);
     let kinds = |kind| gateway.metrics().sum("moorgate_upstream_connections_total", &[("kind", kind)]);
     assert!((kinds("opened") - 1.0).abs() < 0.5 && (kinds("reused") - 49.0).abs() < 0.5);
+}
+
+/// Requests of every kind share connections: without a body, with one of known length, and in chunks.
+#[test]
+fn uploads_and_downloads_share_connections() {
+    let (a, gateway) = one("keepalive_timeout: 30s");
+    a.script([on("*").then(Step::Read(Amount::All)).answer(200)]);
+    let mut client = rig::raw(gateway.address());
+    for n in 0..5 {
+        let size = [1, 3, 17, 4096, 70_000][n];
+        let piece = "5\r\n".repeat(size).split_at(size).0.to_owned();
+        client.send(format!("GET /{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(client.answer().status, 200);
+        client.send(format!("PUT /{n} HTTP/1.1\r\nHost: t\r\nContent-Length: {size}\r\n\r\n{piece}"));
+        assert_eq!(client.answer().status, 200);
+        let chunks = format!("{size:x}\r\n{piece}\r\n").repeat(3);
+        client.send(format!("PUT /{n} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"));
+        assert_eq!(client.answer().status, 200);
+        let seen: Vec<u64> = a.requests().iter().rev().take(3).map(|request| request.body_bytes).collect();
+        assert_eq!(seen, [3 * size as u64, size as u64, 0]);
+    }
+    assert_eq!(served(&a), [15]);
+}
+
+/// Each part of a body that came is with the origin before the next is sent, however it is framed and whatever it looks like.
+#[test]
+fn a_part_of_an_upload_does_not_wait_for_the_next() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = format!(
+        "pools: {{ p: {{ balance: {{ key: \"{{path}}\" }}, health: {{ probe: off }}, origins: [\"{}\"] }} }}\n",
+        listener.local_addr().unwrap()
+    );
+    let gateway = rig::gateway(&text).start();
+    let parts = ["5\r\n", "hello", "\r\n", "0\r\n"];
+    for (framing, frame) in [
+        ("Content-Length: 13", (|part| part) as fn(String) -> String),
+        ("Transfer-Encoding: chunked", |part| format!("{:X}\r\n{part}\r\n", part.len())),
+    ] {
+        let mut client = rig::raw(gateway.address());
+        client.send(format!("POST / HTTP/1.1\r\nHost: t\r\n{framing}\r\n\r\n"));
+        let mut origin = BufReader::new(listener.accept().unwrap().0);
+        origin.get_ref().set_read_timeout(Some(rig::PATIENCE)).unwrap();
+        let mut line = String::new();
+        while origin.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+        for part in parts {
+            let wire = frame(part.to_owned());
+            client.send(&wire);
+            let mut came = vec![0; wire.len()];
+            origin.read_exact(&mut came).unwrap();
+            assert_eq!(String::from_utf8(came).unwrap(), wire, "{framing}");
+        }
+        if framing.ends_with("chunked") {
+            client.send("0\r\n\r\n");
+            origin.read_exact(&mut [0; 5]).unwrap();
+        }
+        origin.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        assert_eq!(client.answer().status, 200);
+    }
+}
+
+#[test]
+fn none_is_kept_where_none_may_wait() {
+    let (a, gateway) = one("keepalive: 0");
+    let mut client = gateway.client();
+    for n in 1..=3 {
+        assert_eq!(client.get("/x").status, 200);
+        assert_eq!(served(&a), vec![1; n]);
+    }
+    rig::eventually("all are closed", || (a.counts().open == 0).then_some(()));
+    assert_eq!(gateway.metrics().sum("moorgate_upstream_connections", &[]), 0.0);
 }
 
 #[test]

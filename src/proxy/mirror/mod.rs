@@ -22,7 +22,7 @@ use super::Gateway;
 use super::ctx::Ctx;
 use super::dial::dial;
 use super::forward::placed;
-use super::peer::over_h2;
+use super::peer::{kept_by_pingora, over_h2};
 use super::request::{asks_to_switch, host_line};
 use crate::observe::MirrorMeters;
 use crate::pool::{Ask, Member, Protocol};
@@ -195,12 +195,13 @@ impl Gateway {
             return;
         }
         let connection = pick.origin.next_connection();
-        let Ok(mut peer) = self.connect_to(&pick, connection, pool, &settings.timeouts) else { return };
+        let Ok(mut peer) = self.connect_to(&pick, pool, &settings.timeouts) else { return };
         if is_h2 {
             over_h2(&mut peer.options, settings.timeouts.send);
         }
+        kept_by_pingora(&mut peer, pool, &pick.origin, connection);
         let connecting = pool.members().get(pick.member).and_then(Member::connecting);
-        let dial = dial(&mut peer, connecting, None, settings.timeouts.connect);
+        let dial = dial(&mut peer, connecting, None, None, settings.timeouts.connect);
         let lease = pick.lease(now).asked_by(ctx.client());
         let (meters, shard, settings) = (Arc::clone(meters), self.shard, settings.clone());
         let errand = Errand { peer, dial, connection, lease, settings, meters, copy, shard };
