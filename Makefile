@@ -46,9 +46,13 @@ lint: needs
 bench: needs
 	$(CARGO) bench --locked --bench hot $(if $(ONLY),-- '$(ONLY)')
 
-# Every bench once round, so that none rots; no figures.
+# Every bench once round, so that none rots, and what the comparison stands on: peers' configurations, duties, a second of load.
+# No figures.
 smoke: needs
+	@benches/versus/needs nginx:nginx-light python3:python3 openssl:openssl
 	$(CARGO) bench --locked --profile $(PROFILE) --bench hot -- --test
+	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
+	benches/versus/check --binary $(PLACE)/moorgate
 
 # What the shipped build costs beside nginx, HAProxy, Envoy, Caddy and stock Pingora with the same duties, in one run of some
 # twenty minutes that wants the machine for itself: tables and a chart go to benches/results, the README and

@@ -60,11 +60,18 @@ class Caddy:
         (folder / "Caddyfile").write_text(told)
 
     def command(self, folder, task, _ports):
-        home = [f"{name}={folder}" for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")]
         run = ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
-        return ["env", *home, f"GOMAXPROCS={task.threads}", *run]
+        return ["env", *home(folder), f"GOMAXPROCS={task.threads}", *run]
+
+    def checked(self, folder):
+        return ["env", *home(folder), "caddy", "validate", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
 
     def reload(self, running, ports):
         config = (running.folder / "Caddyfile").read_bytes()
         kind = {"Content-Type": "text/caddyfile"}
         urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{ports.admin}/load", config, kind), timeout=30)
+
+
+def home(folder):
+    """Where it keeps what is its own."""
+    return [f"{name}={folder}" for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")]

@@ -32,6 +32,9 @@ class Envoy:
         options = ["--disable-hot-restart", "-l", "error", "--file-flush-interval-msec", "1000"]
         return [self.binary, "-c", str(folder / "envoy.json"), "--concurrency", str(task.threads), *options]
 
+    def checked(self, folder):
+        return [self.binary, "--mode", "validate", "-l", "error", "-c", str(folder / "envoy.json")]
+
     def reload(self, _running, _ports):
         """The file was moved into place, and that is all."""
 

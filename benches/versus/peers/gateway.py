@@ -16,6 +16,9 @@ class Gateway:
     def command(self, folder, _task, _ports):
         return [self.binary, "run", "--config", str(folder / "moorgate.json")]
 
+    def checked(self, folder):
+        return [self.binary, "check", "--config", str(folder / "moorgate.json")]
+
     def reload(self, _running, ports):
         answer = json.load(urllib.request.urlopen(f"http://127.0.0.1:{ports.admin}/reload", b"", timeout=30))
         if answer["result"] != "applied":

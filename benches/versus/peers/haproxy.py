@@ -71,5 +71,8 @@ class HAProxy:
     def command(self, folder, _task, _ports):
         return ["haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg")]
 
+    def checked(self, folder):
+        return ["haproxy", "-c", "-f", str(folder / "haproxy.cfg")]
+
     def reload(self, running, _ports):
         running.process.send_signal(signal.SIGUSR2)

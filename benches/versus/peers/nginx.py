@@ -49,5 +49,8 @@ class Nginx:
     def command(self, folder, _task, _ports):
         return ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
 
+    def checked(self, folder):
+        return ["nginx", "-t", "-q", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
     def reload(self, running, _ports):
         running.process.send_signal(signal.SIGHUP)
