@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, available_parallelism};
+use std::thread;
 
 use anyhow::Context;
 use parking_lot::Mutex;
@@ -22,7 +22,6 @@ use super::takeover::{Heritage, Sockets, Successor, Takeover};
 use crate::admin::{self, Admin, Inherited, UpgradeStatus};
 use crate::config;
 use crate::config::process::{self, Process};
-use crate::config::units::Auto;
 use crate::health::Prober;
 use crate::lifecycle::handoff::message::Given;
 use crate::lifecycle::handoff::upgrades::Upgrades;
@@ -277,10 +276,7 @@ impl Start {
     }
 
     pub(super) fn shards(&self) -> usize {
-        match self.process.threads {
-            Auto::Auto => available_parallelism().map_or(1, usize::from),
-            Auto::Fixed(threads) => threads.into(),
-        }
+        self.process.shards()
     }
 }
 

@@ -45,7 +45,8 @@ pub(super) fn check(config: &Config, places: &Places) -> Vec<(Severity, Complain
     check.routes(config);
     check.said.extend(limits::check(config, places).into_iter().map(|complaint| (Severity::Error, complaint)));
     check.said.extend(super::tls::check(config, places));
-    check.said.extend(super::unused::check(config).into_iter().map(|complaint| (Severity::Warning, complaint)));
+    let of_no_use = super::idle::check(config).into_iter().chain(super::unused::check(config));
+    check.said.extend(of_no_use.map(|complaint| (Severity::Warning, complaint)));
     check.said
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod generated;
 mod guard;
 mod health;
 mod http_words;
+pub mod idle;
 pub mod limits;
 mod matching;
 pub mod mirror;

@@ -4,10 +4,10 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::each;
-use super::number::{within, within_or_off};
+use super::number::{within_or_auto, within_or_off};
 use super::place::did_you_mean;
 use super::report::Invalid;
-use super::units::{Duration, Off, Percent, Rate, time_above_zero};
+use super::units::{Auto, Duration, Off, Percent, Rate, time_above_zero};
 use super::written::{Written, choices, unknown_word, written};
 
 pub use super::args::Args;
@@ -181,9 +181,10 @@ impl Default for Timeouts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Connections {
-    /// Open connections of the pool and process above which none is kept idle.
-    #[serde(deserialize_with = "within::<_, _, 0, { u32::MAX }>")]
-    pub keepalive: u32,
+    /// Open connections of the pool and process above which none is kept idle. `auto` is 320, and one more for each origin
+    /// on each thread, 16,384 at most; above 320 it takes no more than a quarter of the hard limit of descriptors.
+    #[serde(deserialize_with = "within_or_auto::<_, _, 0, { u32::MAX }>")]
+    pub keepalive: Auto<u32>,
     /// How long an idle connection is kept; less than the origin keeps it: one that announces as little in `Keep-Alive:
     /// timeout=…` is named in a warning, once.
     #[serde(deserialize_with = "time_above_zero")]
@@ -209,7 +210,7 @@ pub struct Connections {
 impl Default for Connections {
     fn default() -> Self {
         Self {
-            keepalive: 320,
+            keepalive: Auto::Auto,
             keepalive_timeout: Duration::seconds(15),
             max_requests: Off::On(1000),
             max_age: Off::Off,

@@ -276,6 +276,11 @@ impl Pool {
         self.board.usable()
     }
 
+    /// Lets so many connections be open before none is kept idle, for a pool whose section leaves that to us.
+    pub fn keep_idle(&mut self, most: usize) {
+        self.settings.connections.keepalive = most;
+    }
+
     /// May a connection be kept idle after its answer? Not while more are open than `connections.keepalive`.
     pub fn keeps_idle(&self) -> bool {
         self.open.load(Relaxed) <= self.most_idle()
@@ -339,7 +344,7 @@ mod tests {
     use fastrand::Rng;
 
     use super::*;
-    use crate::config::units::{Duration, Off, Percent, Rate};
+    use crate::config::units::{Auto, Duration, Off, Percent, Rate};
     use crate::config::{pool as written, units};
     use crate::health::{Course, Verdict, Why};
 
@@ -366,7 +371,7 @@ mod tests {
             host: written::Host::Preserve,
             timeouts: written::Timeouts::default(),
             connections: written::Connections {
-                keepalive: 2,
+                keepalive: Auto::Fixed(2),
                 keepalive_timeout: seconds(15),
                 max_requests: Off::On(1000),
                 max_age: Off::Off,

@@ -148,6 +148,7 @@ mod tests {
 
     use super::*;
     use crate::config;
+    use crate::config::units::Auto;
     use crate::health::Course;
     use crate::pool::tests::{compiled, section};
     use crate::pool::{Ask, Pick};
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!((part(), health.verdict()), (100.0, Verdict::Ramping));
         grown.roster().judge(&mut course, at(30));
         let mut changed = section(&["c", "b", "a", "d"]);
-        (changed.balance.key, changed.connections.keepalive) = ("{host}{path}".to_owned(), 7);
+        (changed.balance.key, changed.connections.keepalive) = ("{host}{path}".to_owned(), Auto::Fixed(7));
         let next = compiled(&changed, Some(&grown));
         next.take_over(false, at(30));
         next.roster().judge(&mut course, at(30));

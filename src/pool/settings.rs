@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::pool;
 use crate::config::route::RouteTimeouts;
-use crate::config::units::Off;
+use crate::config::units::{Auto, Off};
+use crate::config::{idle, pool};
 use crate::trust::Trust;
 
 /// Settings of a pool.
@@ -89,7 +89,10 @@ impl Settings {
                 total: on(timeouts.total).map(|total| total.0),
             },
             connections: Connections {
-                keepalive: connections.keepalive as usize,
+                keepalive: match connections.keepalive {
+                    Auto::Auto => idle::FEW,
+                    Auto::Fixed(written) => written as usize,
+                },
                 keepalive_timeout: connections.keepalive_timeout.0,
                 max_requests: on(connections.max_requests),
                 max_age: on(connections.max_age).map(|age| age.0),

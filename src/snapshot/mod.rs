@@ -12,6 +12,7 @@ mod changes;
 mod files;
 mod found;
 pub mod guard;
+mod idle;
 mod limited;
 mod limits;
 mod mirror;
@@ -48,6 +49,7 @@ pub use store::Store;
 pub use upstream::{PoolTail, ShareChange, Upstream};
 
 use files::both;
+use idle::Idle;
 use past::Past;
 use settle::Before;
 
@@ -302,7 +304,7 @@ impl Parts {
         let (mut complaints, previous) = (Vec::new(), past.snapshot());
         let old: HashMap<&str, &Upstream> =
             previous.iter().flat_map(|snapshot| &snapshot.pools).map(|one| (&**one.pool.name(), one)).collect();
-        let mut pools = Vec::with_capacity(config.pools.len());
+        let (idle, mut pools) = (Idle::of(&config.process), Vec::with_capacity(config.pools.len()));
         for (name, written) in &config.pools {
             let before = old.get(name.as_str()).copied();
             let told = past.told(name);
@@ -318,7 +320,7 @@ impl Parts {
             };
             complaints.extend(compiled.as_ref().ok().and_then(|pool| past.takes(pool).err()));
             match compiled {
-                Ok(pool) => match Upstream::compile(pool, written, before, metrics, now) {
+                Ok(pool) => match Upstream::compile(idle.settled(pool, written), written, before, metrics, now) {
                     Ok(upstream) => {
                         let upstream = Upstream { found, ..upstream };
                         pools.push(told.into_iter().fold(upstream, |upstream, told| told.give(upstream, now)));

@@ -184,6 +184,28 @@ fn a_removed_origin_s_connections_are_given_up() {
     assert_eq!(gateway.get("/x").origin(), "b");
 }
 
+/// Connections that were made for two requests to each of 400 origins, one after the other on one thread.
+fn opened(connections: &str) -> f64 {
+    let all = rig::everywhere("all");
+    let origins: Vec<String> =
+        (0..400).map(|n| format!("\"127.1.{}.{}:{}\"", n / 250, n % 250 + 1, all.address.port())).collect();
+    let text = format!(
+        "pools: {{ p: {{ balance: {{ algorithm: round_robin }}, health: {{ probe: off }}, \
+         connections: {{ keepalive_timeout: 1h{connections} }}, origins: [{}] }} }}\n",
+        origins.join(", ")
+    );
+    let gateway = rig::gateway(&text).start();
+    let mut client = gateway.client();
+    (0..800).for_each(|_| assert_eq!(client.get("/x").status, 200));
+    gateway.metrics().sum("moorgate_upstream_connections_total", &[("kind", "opened")])
+}
+
+#[test]
+fn a_connection_to_each_of_many_origins_is_kept_unless_fewer_are_asked_for() {
+    assert!((opened("") - 400.0).abs() < 0.5);
+    assert!(opened(", keepalive: 320") > 400.5);
+}
+
 /// The warning names the origin, what it announces and what to set; once, whatever comes after.
 #[test]
 fn an_origin_that_closes_idle_connections_first_is_named_once() {
