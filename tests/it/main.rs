@@ -84,6 +84,7 @@ mod rig;
 mod ring_of_nginx;
 mod seen_by_prometheus;
 mod service_manager;
+mod shards;
 mod signals;
 mod slow_clients;
 mod splitting;
