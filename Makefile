@@ -72,12 +72,12 @@ bench-incidents: needs
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
 	benches/incidents/run --binary $(PLACE)/moorgate --readme README.md $(ARGS)
 
-# Cost against size, in some twenty minutes: origins of a pool, routes, connections that wait, reloads. A table and curves go to
-# benches/results; `ARGS="hosts --most 1000"` for a part.
+# Cost against size, in some twenty minutes: origins of a pool, routes, connections, reloads. Tables and curves go to
+# benches/results and docs/performance.md; `ARGS="hosts --most 1000"` for a part.
 bench-scale: needs
 	@benches/versus/needs nginx:nginx-light python3:python3 valgrind:valgrind
 	$(CARGO) build --locked --profile $(PROFILE) --bin moorgate
-	benches/scale/run --binary $(PLACE)/moorgate --results benches/results $(ARGS)
+	benches/scale/run --binary $(PLACE)/moorgate --results benches/results --page docs/performance.md $(ARGS)
 
 # What the rules about health do for pools in trouble: the real ring, pick and state machine on a clock of their own.
 sim: needs

@@ -6,6 +6,9 @@ from charts import COLOURS, GAP, LEFT, PANEL, RIGHT, WIDTH, Scale, line, names, 
 
 PANELS = [
     ("1,000 instructions for a request", "instructions", 1000),
+    ("µs of CPU for a request", "CPU µs", 1),
+    ("ms that 99 of 100 answers took at most", "p99 ms", 1),
+    ("the same while configurations are changed", "p99 reloading", 1),
     ("ms for a reload", "reload s", 0.001),
     ("MiB held", "MiB", 1),
 ]
@@ -42,8 +45,10 @@ def panel_of(panel, top, across, found, legend):
     drawn = [text(LEFT, top - 7, heading)]
     for step in steps:
         drawn += [line(LEFT, up(step), WIDTH - RIGHT, up(step), 'class="grid"'), text(LEFT - 6, up(step) + 4, f"{step:g}", "end")]
-    for power in range(round(across.least), math.floor(across.most) + 1):
-        drawn.append(text(across(10**power), top + PANEL + 15, f"{10**power:,}", "middle"))
+    last = math.floor(across.most)
+    for power in range(round(across.least), last + 1):
+        anchor = "middle" if power < last else "end"
+        drawn.append(text(across(10**power), top + PANEL + 15, f"{10**power:,}", anchor))
     for name, points in curves.items():
         placed = [(across(x), up(y)) for x, y in points]
         colour = COLOURS[legend.index(name)]

@@ -79,23 +79,27 @@ class Scene:
         self.started.append(running)
         return running
 
-    def instructions(self, config, idle=0):
-        """For a request, while so many connections wait, of the thread that serves them: what is done once a second is another's."""
+    def instructions(self, config, idle=0, busy=0):
+        """For a request, of the thread that serves them: what is done once a second is another's. So many connections wait
+        meanwhile, and the requests are shared out over so many others in turn; none: over 16 that begin with them."""
         config["process"]["threads"] = 1
         out = self.folder / "callgrind"
         for old in self.folder.glob("callgrind*"):
             old.unlink()
         running = self.start(config, ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={out}"])
-        clients = connections(running.port, idle)
-        load.exactly(running.port, WARM)
+        clients = connections(running.port, idle or busy)
+        counted = max(COUNTED, busy)
+        ask = (lambda requests: load.in_turn(clients, requests)) if busy else (lambda requests: load.exactly(running.port, requests))
+        ask(max(WARM, busy))
+        settle(running)
         self.dump(running)
-        load.exactly(running.port, COUNTED)
+        ask(counted)
         self.dump(running)
         for client in clients:
             client.close()
         running.stop(patience=300)
         totals = [re.search(r"^(?:totals|summary): (\d+)", one.read_text(), re.M) for one in self.folder.glob("callgrind.2*")]
-        return round(max(int(total.group(1)) for total in totals if total) / COUNTED)
+        return round(max(int(total.group(1)) for total in totals if total) / counted)
 
     @staticmethod
     def dump(running):
@@ -104,9 +108,9 @@ class Scene:
         subprocess.run(["callgrind_control", "--dump", pid], check=True, capture_output=True, timeout=300)
 
     def reloads(self, running, change):
-        """Its times in s, and those of requests at a steady pace without and with it."""
+        """Its times in s, and those of requests at a steady pace without it, and with one in each second or as it takes longer."""
         admin = json.loads(running.path.read_text())["process"]["admin"]["address"]
-        quiet, took, busy = load.paced(running.port, after(2)), [], []
+        quiet, took, busy = load.paced(running.port, after(RELOADS)), [], []
         for turn in range(RELOADS):
             config = json.loads(running.path.read_text())
             change(config, turn)
@@ -118,6 +122,7 @@ class Scene:
             began = time.perf_counter()
             answer = json.load(urllib.request.urlopen(f"http://{admin}/reload", b"", timeout=120))
             took.append(time.perf_counter() - began)
+            time.sleep(max(0, 1 - took[-1]))
             done.set()
             asking.join()
             if answer["result"] != "applied":
@@ -147,6 +152,17 @@ def connections(port, count):
         clients.append(load.Client(port, f"127.0.0.{2 + number % 8}"))
         clients[-1].ask(number % load.KEYS)
     return clients
+
+
+def settle(running, patience=120):
+    """Waits until it has nothing more to do: a connection gives back what it held for its request once it has idled."""
+    end, before = time.monotonic() + patience, sum(running.cpu())
+    while time.monotonic() < end:
+        time.sleep(1)
+        now = sum(running.cpu())
+        if now - before < 0.1:
+            return
+        before = now
 
 
 def percentile(times, part):

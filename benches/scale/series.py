@@ -3,8 +3,10 @@
 import time
 
 import load
-from gateway import connections
+from gateway import connections, percentile, settle
 
+# Requests a second, over all connections.
+PACE = 2000
 ASKED = {"name": "asked", "pool": "asked", "match": {"hosts": [load.HOST]}}
 
 
@@ -79,6 +81,24 @@ def idle(scene, size):
     return {"instructions": counted, "MiB": round(after / 2**20, 1), "KiB each": round((after - before) / size / 1024, 2)}
 
 
+def busy(scene, size):
+    """So many connections, each of which is asked in its turn."""
+    size = min(size, scene.files // 2 - 400)
+    counted = scene.instructions(scene.config({"asked": scene.addresses(10)}, [ASKED]), busy=size)
+    running = scene.start(scene.config({"asked": scene.addresses(10)}, [ASKED]))
+    clients = connections(running.port, size)
+    load.in_turn(clients, max(size, 2000))
+    settle(running)
+    began = sum(running.cpu())
+    times = load.spread(clients, max(4, 2 * size // PACE), PACE)
+    cpu = sum(running.cpu()) - began
+    found = {"instructions": counted, "CPU µs": round(1e6 * cpu / len(times), 1), "MiB": round(running.memory() / 2**20, 1)}
+    for client in clients:
+        client.close()
+    running.stop()
+    return {**found, "p50 ms": percentile(times, 0.5), "p99 ms": percentile(times, 0.99)}
+
+
 def weighed(addresses):
     return [{"address": address, "weight": 1} for address in addresses]
 
@@ -126,5 +146,11 @@ SERIES = {
         routes(regex, {"path": {"regex": "/img/[0-9]+\\.jpg"}}),
     ),
     "idle": Series("Connections that wait", "idle connections", (10, 100, 1000, 10_000), idle),
+    "connections": Series(
+        f"Connections, each asked in its turn, {PACE:,} requests a second in all",
+        "connections",
+        (10, 100, 1000, 10_000),
+        busy,
+    ),
     "pools": Series("Pools of 100 origins, all changed by a reload", "pools", (1, 10, 100), pools),
 }

@@ -3,6 +3,7 @@
 Targets differ in a thousand keys, and their arguments come in an order that a normalising key has to change.
 """
 
+import collections
 import json
 import os
 import re
@@ -116,8 +117,8 @@ def times(took):
 class Client:
     """One connection, one request at a time."""
 
-    def __init__(self, port, source=None):
-        self.socket = socket.create_connection(("127.0.0.1", port), 20, source and (source, 0))
+    def __init__(self, port, source=None, patience=60):
+        self.socket = socket.create_connection(("127.0.0.1", port), patience, source and (source, 0))
         self.missing, self.head = 0, b""
 
     def send(self, key, host=HOST):
@@ -176,6 +177,51 @@ def exactly(port, requests, connections=16):
                 sent += 1
     for event in list(ready.get_map().values()):
         event.data.close()
+
+
+def in_turn(clients, requests, at_once=16):
+    """So many requests over clients that are connected, each of them in its turn."""
+    waiting, free, sent, done = selectors.DefaultSelector(), collections.deque(clients), 0, 0
+    while done < requests:
+        while sent < requests and sent - done < at_once and free:
+            client = free.popleft()
+            client.send(sent % KEYS)
+            waiting.register(client.socket, selectors.EVENT_READ, client)
+            sent += 1
+        events = waiting.select(60)
+        if not events:
+            raise RuntimeError("no answer within a minute")
+        for event, _ in events:
+            if event.data.take():
+                waiting.unregister(event.data.socket)
+                free.append(event.data)
+                done += 1
+
+
+def spread(clients, seconds, rate):
+    """Times of requests at a pace, each of the clients in its turn, however long the answers before it take."""
+    waiting, times, due, number = selectors.DefaultSelector(), [], time.perf_counter(), 0
+    end, waits = due + seconds, set()
+    while due < end or waits:
+        now = time.perf_counter()
+        if now > end + 60:
+            raise RuntimeError("no answer within a minute")
+        while due <= now and due < end:
+            client = clients[number % len(clients)]
+            if client in waits:  # its answer before is late: so is this one
+                break
+            client.send(number % KEYS)
+            client.due = due
+            waiting.register(client.socket, selectors.EVENT_READ, client)
+            waits.add(client)
+            due, number = due + 1 / rate, number + 1
+        for event, _ in waiting.select(max(0, min(0.1, due - time.perf_counter())) if due < end else 0.1):
+            client = event.data
+            if client.take():
+                times.append(time.perf_counter() - client.due)
+                waiting.unregister(client.socket)
+                waits.discard(client)
+    return times
 
 
 def paced(port, until, host=HOST, every=0.002):

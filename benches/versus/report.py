@@ -13,7 +13,7 @@ from pathlib import Path
 import bars
 import goals
 
-BEGIN, END = "<!-- written by make bench-compare -->", "<!-- end of what make bench-compare wrote -->"
+COMPARED = "make bench-compare"
 
 
 def table(rows):
@@ -58,8 +58,13 @@ def versions(peers, binaries):
     found["Pingora"] = re.search(r'name = "pingora"\nversion = "(.*?)"', lock.read_text()).group(1)
     gateway = binaries / "moorgate"
     if "Moorgate" in found:
-        found["Moorgate"] += f" ({binaries.name}, sha256 {hashlib.sha256(gateway.read_bytes()).hexdigest()[:12]})"
+        found["Moorgate"] += f" ({build(gateway)})"
     return found
+
+
+def build(binary):
+    """Which build of the gateway this is: its profile, and what tells it from any other."""
+    return f"{binary.parent.name}, sha256 {hashlib.sha256(binary.read_bytes()).hexdigest()[:12]}"
 
 
 def told(found):
@@ -104,12 +109,13 @@ def leads(page, path):
     return os.path.relpath(path.resolve(), page.resolve().parent)
 
 
-def put(page, text):
-    """Between the marks of a page, in place of what stood there."""
-    before, mark, rest = page.read_text().partition(BEGIN)
+def put(page, text, command=COMPARED):
+    """Between the marks of a page, in place of what this command wrote there before."""
+    begin, end = f"<!-- written by {command} -->", f"<!-- end of what {command} wrote -->"
+    before, mark, rest = page.read_text().partition(begin)
     if not mark:
-        raise RuntimeError(f"{page} has no place for this: {BEGIN}")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+        raise RuntimeError(f"{page} has no place for this: {begin}")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}")
 
 
 def panels(jobs):
