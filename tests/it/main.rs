@@ -59,6 +59,7 @@ mod limits;
 mod limits_in_flight;
 mod limits_shared;
 mod log_in_nobody_s_way;
+mod memory;
 mod mirroring;
 mod offline;
 mod on_record;
