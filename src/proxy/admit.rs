@@ -86,6 +86,7 @@ pub(super) fn admit(session: &mut Session, ctx: &mut Ctx, clock: fn() -> Instant
         return Err(Class::MethodNotAllowed);
     }
     let noted = Noted::of(&session.req_header().headers);
+    ctx.noted = noted;
     form::check(session, ctx, snapshot.request_limits(), noted)?.settle(session)?;
     let request = session.req_header();
     let number = with_facts(request, ctx, |facts| {

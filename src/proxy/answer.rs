@@ -18,7 +18,7 @@ use super::request::asks_to_switch;
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::traffic::framing::is_chunked_alone;
-use crate::traffic::headers;
+use crate::traffic::{Answered, headers};
 
 /// Interim answers before an answer at most: each looks like a sign of life.
 const INTERIMS: u32 = 100;
@@ -42,12 +42,12 @@ pub(super) enum Kind {
 ///
 /// # Errors
 /// It is none.
-pub(super) fn kind(session: &Session, head: &ResponseHeader) -> Result<Kind> {
+pub(super) fn kind(session: &Session, head: &ResponseHeader, noted: Answered) -> Result<Kind> {
     let switches = reject::switches_protocol(head.status);
     let unasked = switches && !(head.version == Version::HTTP_11 && asks_to_switch(session.req_header()));
     let too_large = head.version == Version::HTTP_2 && !fits(&head.headers);
     // Clients were not asked which codings they take, and some would read the chunks, others the bytes.
-    if unasked || too_large || !is_chunked_alone(&head.headers) {
+    if unasked || too_large || noted.coding && !is_chunked_alone(&head.headers) {
         return Err(raise(Class::InvalidResponse));
     }
     Ok(match head.status.is_informational() {
@@ -78,14 +78,14 @@ pub(super) fn leave_content(session: &Session, body: &mut Option<Bytes>, ctx: &C
 ///
 /// # Errors
 /// There were too many of them.
-pub(super) fn interim(head: &mut ResponseHeader, ctx: &mut Ctx, now: Instant) -> Result<()> {
+pub(super) fn interim(head: &mut ResponseHeader, noted: Answered, ctx: &mut Ctx, now: Instant) -> Result<()> {
     let Some(running) = ctx.running.as_mut() else { return Ok(()) };
     running.interims += 1;
     if running.interims > INTERIMS {
         return Err(raise(Class::InvalidResponse));
     }
     running.answer = Answer::Interim;
-    headers::towards_client(head);
+    headers::towards_client(head, noted);
     if ctx.body == Body::Held && head.status.as_u16() == 100 {
         ctx.body = Body::Owed;
         owe(ctx, now);

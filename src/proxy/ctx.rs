@@ -28,6 +28,7 @@ use crate::pool::{Lease, Pick, Reason};
 use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::{PoolTail, Route, RouteTail, Snapshot, Upstream};
+use crate::traffic::Noted;
 
 /// Stands for the ends of a connection that is not ours.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -41,6 +42,8 @@ pub struct Ctx {
     pub(super) id: Id,
     pub(super) caller: Caller,
     pub(super) host: Host,
+    /// Which headers it has, once it was admitted.
+    pub(super) noted: Noted,
     pub(super) route: Option<usize>,
     pub(super) route_tail: Option<Arc<RouteTail>>,
     /// The target an origin gets, where its route makes another of it.
@@ -198,6 +201,7 @@ impl Ctx {
             id: Id::made(),
             caller: Caller { connected: NOWHERE.ip(), client: NOWHERE.ip(), trusted: false },
             host: Host::default(),
+            noted: Noted::default(),
             route: None,
             route_tail: None,
             rewritten: None,

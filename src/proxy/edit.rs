@@ -34,7 +34,7 @@ pub(super) fn towards_client(session: &Session, head: &mut ResponseHeader, ctx: 
     if reject::switches_protocol(head.status) {
         return;
     }
-    if route.changes.redirects && PLACES.iter().any(|name| head.headers.contains_key(name)) {
+    if route.changes.redirects && head.headers.keys().any(|name| PLACES.contains(name)) {
         places(session, head, ctx);
     }
     if let Some(edits) = &route.changes.response {

@@ -32,9 +32,8 @@ use crate::resilience::Class;
 use crate::resilience::failure::Answer;
 use crate::snapshot::Upstream;
 use crate::template::Keyed;
-use crate::traffic::Cached;
 use crate::traffic::headers::{self, Sender};
-use crate::traffic::lookalikes;
+use crate::traffic::{Answered, Cached, lookalikes};
 
 /// A connection to an origin, just taken from the pool or opened.
 pub(super) struct Connected<'a> {
@@ -140,13 +139,14 @@ impl Gateway {
         ctx: &mut Ctx,
         now: Instant,
     ) -> Result<()> {
-        let kind = answer::kind(session, head)?;
+        let noted = Answered::of(&head.headers);
+        let kind = answer::kind(session, head, noted)?;
         let Some(running) = ctx.running.as_mut() else { return Ok(()) };
         if let Some(watch) = &running.watch {
             watch.heard(now);
         }
         if kind == Kind::Interim {
-            return answer::interim(head, ctx, now);
+            return answer::interim(head, noted, ctx, now);
         }
         running.answer = Answer::Header;
         if let Some(loan) = running.loan().filter(|_| ctx.is_bare) {
@@ -159,9 +159,11 @@ impl Gateway {
             attempt.status = Some(status);
         }
         cached(&head.headers, ctx);
-        kept::compare(&head.headers, ctx);
+        if noted.keep_alive {
+            kept::compare(&head.headers, ctx);
+        }
         self.unwanted(session, status, ctx, now)?;
-        headers::towards_client(head);
+        headers::towards_client(head, noted);
         if streams(&head.headers) || kind == Kind::Switch {
             ctx.streams = true;
         }
@@ -258,7 +260,9 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         host: asked.as_deref(),
         request_id: ctx.id.as_bytes(),
     };
-    ask_for_no_other_switch(client, out);
+    if ctx.noted.upgrade {
+        ask_for_no_other_switch(client, out);
+    }
     if ctx.read_ahead {
         // the client was told to go on by us
         out.remove_header(&header::EXPECT);
@@ -270,8 +274,10 @@ pub(super) fn request_header(session: &Session, out: &mut RequestHeader, ctx: &C
         // HTTP/1.0 may name none, and 1.1 may not do without.
         out.insert_header(header::HOST, own_name(ctx))?;
     }
-    let edits = route.changes.request.as_ref();
-    lookalikes::take_out(out, |name| edits.is_some_and(|edits| edits.names(name)));
+    if ctx.noted.underscore {
+        let edits = route.changes.request.as_ref();
+        lookalikes::take_out(out, |name| edits.is_some_and(|edits| edits.names(name)));
+    }
     if let Some(target) = &ctx.rewritten {
         out.set_raw_path(target)?;
     }
@@ -353,8 +359,8 @@ pub(super) fn response_header(session: &mut Session, head: &mut ResponseHeader, 
     if !session.is_http2() && ctx.wire.as_ref().is_some_and(|wire| wire.must_close()) {
         session.set_keepalive(None);
     }
-    let upgrade = head.headers.get(header::UPGRADE).filter(|_| reject::switches_protocol(head.status));
-    if let (Some(kind), Some(wire)) = (upgrade, &ctx.wire)
+    if reject::switches_protocol(head.status)
+        && let (Some(kind), Some(wire)) = (head.headers.get(header::UPGRADE), &ctx.wire)
         && kind.as_bytes().eq_ignore_ascii_case(b"websocket")
     {
         wire.websocket_begins();

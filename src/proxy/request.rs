@@ -94,9 +94,9 @@ pub(super) fn goes_in_h2(request: &RequestHeader, pool: &Pool) -> bool {
     pool.settings().protocol == Protocol::Http2 && !asks_to_switch(request)
 }
 
-/// Pingora asks the origin for a switch by `Upgrade` alone, whatever `Connection` said.
+/// Pingora asks the origin for a switch by `Upgrade` alone, whatever `Connection` said. For a client that says `Upgrade`.
 pub(super) fn ask_for_no_other_switch(client: &RequestHeader, out: &mut RequestHeader) {
-    if client.headers.contains_key(header::UPGRADE) && !asks_to_switch(client) {
+    if !asks_to_switch(client) {
         out.remove_header(&header::CONNECTION);
         out.remove_header(&header::UPGRADE);
     }

@@ -3,14 +3,43 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use smallvec::SmallVec;
 
 /// The longest that is written without the formatting machinery: `255.255.255.255`.
 const LONGEST: usize = 15;
 
 /// Appends an IP address.
 pub fn push_ip(address: IpAddr, out: &mut Vec<u8>) {
-    let IpAddr::V4(address) = address else { return print(address, out) };
+    match address {
+        IpAddr::V4(v4) => {
+            let (text, length) = digits(v4);
+            out.extend_from_slice(text.get(..length).unwrap_or_default());
+        }
+        IpAddr::V6(_) => print(address, out),
+    }
+}
+
+/// An IP address by itself; that of version 4 takes nothing from the heap.
+pub fn text(address: IpAddr) -> SmallVec<[u8; LONGEST + 1]> {
+    match address {
+        IpAddr::V4(v4) => {
+            let (text, length) = digits(v4);
+            let mut text = SmallVec::from(text);
+            text.truncate(length);
+            text
+        }
+        IpAddr::V6(_) => {
+            let mut text = Vec::with_capacity(40);
+            print(address, &mut text);
+            text.into()
+        }
+    }
+}
+
+/// The text, and how much of it is meant.
+fn digits(address: Ipv4Addr) -> ([u8; LONGEST + 1], usize) {
     // Each octet is put there with all its digits and a dot, and the next one over what it had too much.
     let mut text = [b'.'; LONGEST + 1];
     let mut end = 0;
@@ -21,7 +50,7 @@ pub fn push_ip(address: IpAddr, out: &mut Vec<u8>) {
         }
         end += usize::from(length);
     }
-    out.extend_from_slice(text.get(..end.saturating_sub(1)).unwrap_or_default());
+    (text, end.saturating_sub(1))
 }
 
 /// An octet in digits: their start and a dot or more behind them, and how much of it is meant, with one dot.
@@ -77,6 +106,7 @@ mod properties {
             out.push(b' ');
             push_ip(socket.ip(), &mut out);
             prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{} {}", socket, socket.ip()));
+            prop_assert_eq!(text(socket.ip()).to_vec(), socket.ip().to_string().into_bytes());
         }
     }
 }

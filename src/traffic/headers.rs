@@ -12,7 +12,7 @@ use http::header::{self, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, Head
 use pingora_http::{RequestHeader, ResponseHeader};
 use smallvec::SmallVec;
 
-use super::{forwarded, framing, limits};
+use super::{Answered, forwarded, framing, limits};
 use crate::config::route::{self, RequestId, XForwarded};
 use crate::config::units::Address;
 use crate::config::{Invalid, pool};
@@ -89,11 +89,15 @@ impl Forwarding {
     /// X-Forwarded-For says the way; the others are ours to say, unless a trusted proxy has said them (rule U8).
     fn x_forwarded(&self, request: &mut RequestHeader, sender: &Sender<'_>) {
         let set = self.x_forwarded == XForwarded::Set;
-        let way = self.appended(&request.headers, &FOR_NAME, &ip(self.told(sender)));
+        let (told, client) = (self.told(sender), address::text(sender.client.to_canonical()));
+        let way = match told == sender.client {
+            true => self.appended(&request.headers, &FOR_NAME, &client),
+            false => self.appended(&request.headers, &FOR_NAME, &address::text(told.to_canonical())),
+        };
         put(request, FOR, way);
         let kept = |request: &RequestHeader, name| sender.trusted && !set && request.headers.contains_key(name);
         if !kept(request, REAL_IP) {
-            put(request, REAL_IP, HeaderValue::from_bytes(&ip(sender.client)).ok());
+            put(request, REAL_IP, HeaderValue::from_bytes(&client).ok());
         }
         if !kept(request, PROTO) {
             put(request, PROTO, Some(HeaderValue::from_static(sender.scheme)));
@@ -148,8 +152,9 @@ pub fn concern_one_hop(request: &HeaderMap) -> bool {
 
 /// Takes out of an answer what names the hop behind us alone, and all but one of equal lengths. The framing stays for
 /// Pingora, but for an answer that has no body whatever it says (RFC 9110, section 8.6; RFC 9112, section 6.1), and a switch
-/// of protocols stays as a whole.
-pub fn towards_client(response: &mut ResponseHeader) {
+/// of protocols stays as a whole. A `Connection` of a last answer that says nothing but whether the connection goes on stays
+/// where it is, since Pingora puts its own in its place, or none in HTTP/2. `noted` is of this answer.
+pub fn towards_client(response: &mut ResponseHeader, noted: Answered) {
     if response.status.as_u16() == 101 {
         return;
     }
@@ -159,14 +164,20 @@ pub fn towards_client(response: &mut ResponseHeader) {
     } else if let Some(length) = framing::one_length(&response.headers) {
         _ = response.insert_header(CONTENT_LENGTH, length);
     }
+    if noted.one_hop {
+        leave_hop(response);
+    }
+}
+
+fn leave_hop(response: &mut ResponseHeader) {
     let mut doomed = SmallVec::<[HeaderName; 4]>::new();
     for name in response.headers.keys().filter(|name| is_hop_by_hop(name)) {
-        doomed.push(name.clone());
+        if *name != CONNECTION || response.status.is_informational() || nominated(&response.headers).next().is_some() {
+            doomed.push(name.clone());
+        }
     }
     if doomed.contains(&CONNECTION) {
-        let lines = response.headers.get_all(CONNECTION).iter();
-        let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-        let named = named.filter(|token| !nominates_nothing(token));
+        let named = nominated(&response.headers);
         doomed.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()).filter(|name| !frames(name)));
     }
     for name in &doomed {
@@ -174,7 +185,14 @@ pub fn towards_client(response: &mut ResponseHeader) {
     }
 }
 
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+/// What `Connection` names beside the connection itself.
+fn nominated(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = headers.get_all(CONNECTION).into_iter();
+    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    named.filter(|token| !nominates_nothing(token))
+}
+
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
@@ -197,12 +215,6 @@ fn nominates_nothing(token: &[u8]) -> bool {
 /// No origin may nominate away where its own body ends.
 fn frames(name: &HeaderName) -> bool {
     matches!(name.as_str(), "content-length" | "transfer-encoding")
-}
-
-fn ip(ip: IpAddr) -> Vec<u8> {
-    let mut text = Vec::with_capacity(16);
-    address::push_ip(ip.to_canonical(), &mut text);
-    text
 }
 
 fn uri_host(ip: IpAddr) -> String {
@@ -402,13 +414,27 @@ mod tests {
         for (name, value) in origin {
             response.append_header(*name, *value).unwrap();
         }
-        towards_client(&mut response);
+        let noted = Answered::of(&response.headers);
+        towards_client(&mut response, noted);
         let mut wire = Vec::new();
         response.header_to_h1_wire(&mut wire);
         let wire = String::from_utf8(wire).unwrap();
         let mut names: Vec<_> = wire.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_connection_that_names_nothing_is_left_for_another_in_its_place() {
+        let with = |status, value| answered(status, &[("Connection", value), ("X-Kept", "1"), ("Keep-Alive", "a")]);
+        for value in ["keep-alive", "close", "Close , Keep-Alive"] {
+            assert_eq!(with(200, value), ["Connection", "X-Kept"], "{value}");
+            // Nobody puts one into an interim answer.
+            assert_eq!(with(103, value), ["X-Kept"], "{value}");
+        }
+        assert_eq!(with(200, "keep-alive, x-kept"), [""; 0]);
+        let two = [("Connection", "close"), ("Connection", "x-kept"), ("X-Kept", "1")];
+        assert!(answered(200, &two).is_empty());
     }
 
     #[test]
@@ -497,8 +523,9 @@ mod properties {
             for line in &lines {
                 response.append_header("Connection", line.as_str()).unwrap();
             }
-            towards_client(&mut response);
-            prop_assert!(!response.headers.contains_key("connection"));
+            let noted = Answered::of(&response.headers);
+            towards_client(&mut response, noted);
+            prop_assert!(nominated(&response.headers).next().is_none());
         }
     }
 }

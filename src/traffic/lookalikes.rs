@@ -30,11 +30,9 @@ const GUARDED: [&str; 16] = [
     "x-request-id",
 ];
 
-/// Takes out what looks like another header; `named` are those that the route sets or takes out itself.
+/// Takes out what looks like another header; `named` are those that the route sets or takes out itself. For a request in which
+/// there is an underscore.
 pub fn take_out(request: &mut RequestHeader, named: impl Fn(&str) -> bool) {
-    if !request.headers.keys().any(has_underscore) {
-        return;
-    }
     let odd = request.headers.keys().filter(|name| has_underscore(name));
     let doomed: SmallVec<[HeaderName; 4]> =
         odd.filter(|name| stands_for_another(name, request, &named)).cloned().collect();
@@ -43,7 +41,7 @@ pub fn take_out(request: &mut RequestHeader, named: impl Fn(&str) -> bool) {
     }
 }
 
-fn has_underscore(name: &HeaderName) -> bool {
+pub(super) fn has_underscore(name: &HeaderName) -> bool {
     bytes::any(name.as_str().as_bytes(), |byte| byte == b'_')
 }
 

@@ -49,7 +49,7 @@ pub use compression::Compression;
 pub use concurrency::{Concurrency, Seat};
 pub use headers::Forwarding;
 pub use limits::Limits;
-pub use noted::Noted;
+pub use noted::{Answered, Noted};
 pub use rate::{Asked, Over, Rate};
 pub use redirect::Redirect;
 pub use rewrite::Rewrite;
