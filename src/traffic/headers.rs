@@ -152,7 +152,7 @@ pub fn concern_one_hop(request: &HeaderMap) -> bool {
 
 /// Takes out of an answer what names the hop behind us alone, and all but one of equal lengths. The framing stays for
 /// Pingora, but for an answer that has no body whatever it says (RFC 9110, section 8.6; RFC 9112, section 6.1), and a switch
-/// of protocols stays as a whole. A `Connection` of a last answer that says nothing but whether the connection goes on stays
+/// of protocols stays as a whole. A `Connection` of a last answer that says nothing but whether the connection goes on may stay
 /// where it is, since Pingora puts its own in its place, or none in HTTP/2. `noted` is of this answer.
 pub fn towards_client(response: &mut ResponseHeader, noted: Answered) {
     if response.status.as_u16() == 101 {
@@ -170,9 +170,12 @@ pub fn towards_client(response: &mut ResponseHeader, noted: Answered) {
 }
 
 fn leave_hop(response: &mut ResponseHeader) {
+    // A full map would grow for Pingora's own line: it makes room before it looks whether there is one.
+    let has_room = response.headers.len() < response.headers.capacity();
+    let stays = has_room && !response.status.is_informational() && nominated(&response.headers).next().is_none();
     let mut doomed = SmallVec::<[HeaderName; 4]>::new();
     for name in response.headers.keys().filter(|name| is_hop_by_hop(name)) {
-        if *name != CONNECTION || response.status.is_informational() || nominated(&response.headers).next().is_some() {
+        if *name != CONNECTION || !stays {
             doomed.push(name.clone());
         }
     }
@@ -435,6 +438,22 @@ mod tests {
         assert_eq!(with(200, "keep-alive, x-kept"), [""; 0]);
         let two = [("Connection", "close"), ("Connection", "x-kept"), ("X-Kept", "1")];
         assert!(answered(200, &two).is_empty());
+    }
+
+    #[test]
+    fn where_no_line_fits_any_more_a_connection_makes_room() {
+        let mut response = ResponseHeader::build(200, None).unwrap();
+        response.append_header("Connection", "keep-alive").unwrap();
+        for number in 0.. {
+            if response.headers.len() == response.headers.capacity() {
+                break;
+            }
+            response.append_header(format!("X-{number}"), "1").unwrap();
+        }
+        let (full, noted) = (response.headers.capacity(), Answered::of(&response.headers));
+        towards_client(&mut response, noted);
+        response.insert_header(CONNECTION, "close").unwrap();
+        assert_eq!((response.headers.len(), response.headers.capacity()), (full, full));
     }
 
     #[test]
