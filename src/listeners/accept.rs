@@ -1,16 +1,17 @@
 //! Which shard gets a new client?
 //!
-//! One task a listening socket takes connections and deals each to the shard with the fewest. Always: a connection over
+//! One task a listening socket takes connections and deals each to the shard with the fewest. It runs on a shard itself, so that
+//! no other thread has to wake for those which stay there; the sockets of several listeners are taken by turns. Always: a connection over
 //! `max_connections` is closed at once and counted; running out of descriptors makes the task wait, not spin; when its
 //! door closes, whomever the kernel has told that they are connected is still taken, unless another process serves the
 //! same socket.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
 use super::bind::Bound;
@@ -18,7 +19,7 @@ use super::connections::{Connections, Held, OpenDoor};
 use super::doors::{Doors, Theirs};
 use super::drain::Drain;
 use super::newcomers;
-use super::shard::{Accepted, Shard, Who};
+use super::shard::{Accepted, Came, Shard, Who};
 use crate::config::client::ProxyProtocol;
 use crate::observe::{ListenerMeters, Metrics};
 use crate::proxy::wire::{Buffers, Home};
@@ -36,8 +37,26 @@ pub(super) struct Door {
     metrics: Metrics,
     connections: Arc<Connections>,
     shards: Arc<[Shard]>,
+    /// The number of the shard it is on.
+    at: usize,
     doors: Doors,
     open: OpenDoor,
+}
+
+/// A door and its socket, on their way to a shard.
+pub(super) struct Opening {
+    door: Door,
+    socket: std::net::TcpListener,
+}
+
+impl Opening {
+    /// Takes connections from now on, on this shard.
+    pub(super) fn open(self) {
+        match TcpListener::from_std(self.socket) {
+            Ok(socket) => drop(tokio::spawn(self.door.run(socket))),
+            Err(error) => log::error!("{}: cannot accept: {error}", self.door.home.listener()),
+        }
+    }
 }
 
 /// What all doors of a process share.
@@ -51,8 +70,8 @@ pub(super) struct Hall {
 }
 
 impl Door {
-    /// The door at `bound`, which is to be given to [`Door::run`].
-    pub(super) fn new(bound: &Bound, hall: Hall) -> Self {
+    /// The door at `bound`, on the shard of number `at`.
+    pub(super) fn new(bound: &Bound, hall: Hall, at: usize) -> Self {
         let (draining, farewell) = (hall.drain.flag(), hall.drain.farewell());
         let home = Home::new(bound.address, bound.tls.is_some(), draining, farewell, hall.buffers);
         Self {
@@ -65,14 +84,20 @@ impl Door {
             open: hall.connections.door(),
             connections: hall.connections,
             shards: hall.shards,
+            at,
             doors: hall.drain.doors().clone(),
         }
     }
 
+    /// With the socket it takes connections from.
+    pub(super) fn at(self, socket: std::net::TcpListener) -> Opening {
+        Opening { door: self, socket }
+    }
+
     /// Takes connections as long as its doors may.
-    pub(super) async fn run(self, socket: TcpListener) {
+    async fn run(self, socket: TcpListener) {
         let mut turn = self.doors.one();
-        let mut complained = false;
+        let (mut complained, mut burst) = (false, Burst::default());
         let theirs = loop {
             let taking = match turn.begin().await {
                 Ok(taking) => taking,
@@ -85,7 +110,8 @@ impl Door {
             match taken {
                 Ok((client, peer)) => {
                     complained = false;
-                    self.deal(client.into_std(), peer);
+                    self.deal(client, peer);
+                    burst.one_more().await;
                 }
                 Err(error) if is_the_peers(&error) => {}
                 Err(error) => {
@@ -106,8 +132,12 @@ impl Door {
             self.close_to_newcomers(&socket).await;
         }
         let Ok(socket) = socket.into_std() else { return };
+        let mut burst = Burst::default();
         while is_ours && let Ok((client, peer)) = socket.accept() {
-            self.deal(Ok(client), peer);
+            if let Ok(client) = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client)) {
+                self.deal(client, peer);
+            }
+            burst.one_more().await;
         }
         drop(socket);
         drop(self.open);
@@ -124,24 +154,44 @@ impl Door {
         let end = Instant::now() + newcomers::HANDSHAKE;
         while let Ok(taken) = timeout_at(end, socket.accept()).await {
             match taken {
-                Ok((client, peer)) => self.deal(client.into_std(), peer),
+                Ok((client, peer)) => self.deal(client, peer),
                 Err(error) if is_the_peers(&error) => {}
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
 
-    fn deal(&self, socket: io::Result<TcpStream>, peer: SocketAddr) {
-        // a socket that cannot leave its reactor is closed, and its client comes again
-        let Ok(socket) = socket else { return };
+    fn deal(&self, socket: TcpStream, peer: SocketAddr) {
         let Some(place) = self.connections.admit() else {
             self.metrics.connection_rejected("max_connections");
             return;
         };
-        let Some(shard) = self.shards.iter().min_by_key(|shard| shard.load()) else { return };
+        // of those with the fewest, this one: whoever stays need not be handed over
+        let shards = self.shards.iter().enumerate();
+        let Some((at, shard)) = shards.min_by_key(|(at, shard)| (shard.load(), *at != self.at)) else { return };
+        // a socket that cannot leave its reactor is closed, and its client comes again
+        let came = if at == self.at { Ok(Came::Here(socket)) } else { socket.into_std().map(Came::Elsewhere) };
+        let Ok(socket) = came else { return };
         let held = Box::new(Held::new(place, self.meters.connection(), shard.counter()));
         let (home, h2c, proxy_protocol, tls) = (self.home.clone(), self.h2c, self.proxy_protocol, self.tls);
         shard.send(Accepted { socket, who: Who { peer, home, h2c, proxy_protocol, tls }, held });
+    }
+}
+
+/// Connections taken one after the other, while others of the shard wait.
+#[derive(Debug, Default)]
+struct Burst(u8);
+
+impl Burst {
+    /// Of one thread's time at most.
+    const MOST: u8 = 16;
+
+    /// Another one was taken: now and then it is the others' turn.
+    async fn one_more(&mut self) {
+        self.0 = (self.0 + 1) % Self::MOST;
+        if self.0 == 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

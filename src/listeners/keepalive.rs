@@ -29,7 +29,7 @@ use super::greeting::{Met, meet};
 use super::handshake::Turns;
 use super::pipelined;
 use super::preface::Spoken;
-use super::shard::Accepted;
+use super::shard::{Accepted, Came};
 use super::streams::Streams;
 use crate::proxy::wire::{Fault, Limits, Unheard, Wire};
 use crate::tls::Terms;
@@ -105,9 +105,11 @@ fn unboxed<T>(boxed: Box<T>) -> T {
     *boxed
 }
 
-fn ours(socket: std::net::TcpStream) -> io::Result<TcpStream> {
-    socket.set_nonblocking(true)?;
-    let socket = TcpStream::from_std(socket)?;
+fn ours(came: Came) -> io::Result<TcpStream> {
+    let socket = match came {
+        Came::Here(socket) => socket,
+        Came::Elsewhere(socket) => TcpStream::from_std(socket)?,
+    };
     socket.set_nodelay(true)?;
     Ok(socket)
 }
@@ -281,22 +283,24 @@ pub(super) async fn linger(socket: &TcpStream, in_the_middle: bool) {
     if nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write).is_err() {
         return;
     }
-    let _ = Box::pin(timeout(LINGER, read_on(socket, in_the_middle))).await;
+    // one that was answered in full has sent it all, mostly, and is not waited for
+    match socket.try_read(&mut [0]) {
+        Ok(1..) => {}
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock && in_the_middle => {}
+        Ok(0) | Err(_) => return,
+    }
+    let _ = Box::pin(timeout(LINGER, read_on(socket))).await;
 }
 
-/// Reads what the client still sends. One that was answered in full has sent it all, mostly, and is not waited for.
-async fn read_on(socket: &TcpStream, in_the_middle: bool) {
-    let mut waits = in_the_middle;
+/// Reads what the client still sends.
+async fn read_on(socket: &TcpStream) {
     let mut left = LINGER_BYTES;
     let mut waste = vec![0; 16 << 10];
     while left > 0 {
         match socket.try_read(&mut waste) {
             Ok(0) => return,
-            Ok(n) => {
-                waits = true;
-                left = left.saturating_sub(n);
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && waits => {
+            Ok(n) => left = left.saturating_sub(n),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let due = Instant::now() + LINGER_SILENCE;
                 if !matches!(timeout_at(due, socket.ready(Interest::READABLE)).await, Ok(Ok(_))) {
                     return;

@@ -1,7 +1,7 @@
 //! Sockets to clients: accepted, dealt to shards, parked between requests.
 //!
-//! [`bind()`] opens the sockets, or takes those that were [handed over](Handed), [`Listeners::start`] the shards; as a
-//! Pingora service it then accepts while its [`Doors`] are open. Everything a client may cost is bounded here or in `proxy`:
+//! [`bind()`] opens the sockets, or takes those that were [handed over](Handed), [`Listeners::start`] the shards, which accept,
+//! once it is started as a service of Pingora, while its [`Doors`] are open. Everything a client may cost is bounded here or in `proxy`:
 //! connections, time, bytes.
 
 mod accept;
@@ -36,7 +36,6 @@ use async_trait::async_trait;
 use pingora::proxy::ProxyHttp;
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
-use tokio::net::TcpListener;
 
 pub use bind::{BindError, Bound, bind};
 pub use connections::Connections;
@@ -85,12 +84,10 @@ impl Listeners {
 #[async_trait]
 impl Service for Listeners {
     async fn start_service(&mut self, _fds: Option<ListenFds>, _shutdown: ShutdownWatch, _tasks: usize) {
-        for bound in std::mem::take(&mut self.bound) {
-            let door = Door::new(&bound, self.hall.clone());
-            match TcpListener::from_std(bound.socket) {
-                Ok(socket) => drop(tokio::spawn(door.run(socket))),
-                Err(error) => log::error!("{}: cannot accept: {error}", bound.address),
-            }
+        let shards = self.hall.shards.clone();
+        let turns = shards.iter().enumerate().cycle();
+        for (bound, (at, shard)) in std::mem::take(&mut self.bound).into_iter().zip(turns) {
+            shard.open(Door::new(&bound, self.hall.clone(), at).at(bound.socket));
         }
         // Pingora must not take the end of this for the end of the service
         std::future::pending::<()>().await;

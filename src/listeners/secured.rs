@@ -3,14 +3,16 @@
 //! [`Secured`] reads and writes without waiting: `WouldBlock` means that the socket cannot go on just now. A record is
 //! read with one call of the kernel where it can be, and small parts of an answer leave as one record. Always: bytes that
 //! were taken are either in the kernel or held back here as they are, since the library must be offered the same again;
-//! and a client that sends records without data, new keys over and over, is cut.
+//! and a client that sends records without data, new keys over and over, is cut. What the library says in one step of a
+//! handshake leaves as one; its last word in TLS 1.3, tickets that nobody waits for, with the first answer, or once the client
+//! is waited for.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use openssl::error::ErrorStack;
-use openssl::ssl::{Error, ErrorCode, Ssl, SslContext, SslRef, SslStream};
+use openssl::ssl::{Error, ErrorCode, Ssl, SslContext, SslRef, SslStream, SslVersion};
 use tokio::net::TcpStream;
 
 use super::socket::drained;
@@ -42,10 +44,15 @@ pub(super) struct Secured {
 /// The socket as the library sees it.
 struct Below {
     socket: Arc<TcpStream>,
-    /// Read already.
+    /// Read already; the library has had the start of it.
     ahead: Vec<u8>,
+    start: usize,
     /// Records more without data than with it.
     idle: u32,
+    /// A handshake is on: what the library writes is `said`.
+    shakes: bool,
+    /// Written by the library, and not yet in the kernel.
+    said: Vec<u8>,
 }
 
 impl Secured {
@@ -53,7 +60,8 @@ impl Secured {
     pub(super) fn new(socket: Arc<TcpStream>, ahead: Vec<u8>, terms: &SslContext) -> Result<Self, ErrorStack> {
         let mut ssl = Ssl::new(terms)?;
         ssl.set_accept_state();
-        let stream = SslStream::new(ssl, Below { socket, ahead, idle: 0 })?;
+        let below = Below { socket, ahead, start: 0, idle: 0, shakes: true, said: Vec::new() };
+        let stream = SslStream::new(ssl, below)?;
         Ok(Self { stream, wants_to_write: false, sending: Vec::new(), is_sound: false })
     }
 
@@ -68,9 +76,28 @@ impl Secured {
 
     /// Goes on with the handshake: done, or an error.
     pub(super) fn shake_hands(&mut self) -> io::Result<()> {
-        self.stream.do_handshake().map_err(|error| self.failed(error))?;
+        self.speak()?;
+        let shaken = self.stream.do_handshake();
+        if shaken.is_err() || self.ssl().version2() != Some(SslVersion::TLS1_3) {
+            self.speak()?;
+        }
+        shaken.map_err(|error| self.failed(error))?;
+        self.stream.get_mut().shakes = false;
         self.is_sound = true;
         Ok(())
+    }
+
+    /// Sends what was said.
+    fn speak(&mut self) -> io::Result<()> {
+        let spoken = self.stream.get_mut().speak();
+        self.wants_to_write = spoken.is_err();
+        spoken
+    }
+
+    /// The client is waited for: nothing stays here meanwhile. What the socket does not take leaves with the next record.
+    pub(super) fn falls_silent(&mut self) {
+        // an error is met again by whoever reads or writes next
+        let _ = self.stream.get_mut().speak();
     }
 
     /// Waits for what the last `WouldBlock` was about.
@@ -101,7 +128,13 @@ impl Secured {
                 Ok(count)
             }
             Err(error) if is_end(&error) => Ok(0),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => {
+                let error = self.failed(error);
+                if error.kind() == ErrorKind::WouldBlock {
+                    self.falls_silent();
+                }
+                Err(error)
+            }
         }
     }
 
@@ -178,6 +211,26 @@ fn into_io(error: Error) -> io::Error {
 }
 
 impl Below {
+    /// Sends what was said.
+    fn speak(&mut self) -> io::Result<()> {
+        while !self.said.is_empty() {
+            let sent = self.socket.try_write(&self.said).map_err(no_retry)?;
+            self.said.drain(..sent);
+        }
+        self.said = Vec::new();
+        Ok(())
+    }
+
+    /// The library takes of what was read already.
+    fn take(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.ahead.get(self.start..).unwrap_or_default().read(buf)?;
+        self.start += count;
+        if self.start >= self.ahead.len() {
+            (self.ahead, self.start) = (Vec::new(), 0);
+        }
+        Ok(count)
+    }
+
     /// A header of a record is asked for.
     fn count(&mut self) -> io::Result<()> {
         self.idle += 1;
@@ -200,23 +253,29 @@ impl Read for Below {
             if count < PIECE {
                 drained(&self.socket);
             }
-            self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default());
+            self.ahead = piece.get(..count).unwrap_or_default().to_vec();
         }
         if !self.ahead.is_empty() && buf.len() == HEADER {
             self.count()?;
         }
-        let count = self.ahead.len().min(buf.len());
-        buf.iter_mut().zip(self.ahead.drain(..count)).for_each(|(to, from)| *to = from);
-        if self.ahead.is_empty() {
-            self.ahead = Vec::new();
-        }
-        Ok(count)
+        self.take(buf)
     }
 }
 
 impl Write for Below {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.socket.try_write(buf).map_err(no_retry)
+        if self.shakes {
+            self.said.extend_from_slice(buf);
+            return Ok(buf.len());
+        }
+        if self.said.is_empty() {
+            return self.socket.try_write(buf).map_err(no_retry);
+        }
+        let both = [IoSlice::new(&self.said), IoSlice::new(buf)];
+        let sent = self.socket.try_write_vectored(&both).map_err(no_retry)?;
+        let of_this = sent.saturating_sub(self.said.len());
+        self.said.drain(..sent - of_this);
+        if of_this == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(of_this) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -15,6 +15,7 @@ use pingora::proxy::{HttpProxy, ProxyHttp};
 use pingora::server::configuration::ServerConf;
 use tokio::sync::{mpsc, oneshot};
 
+use super::accept::Opening;
 use super::connections::Held;
 use super::drain::Drain;
 use super::handshake::Turns;
@@ -53,16 +54,31 @@ pub struct Hooks<P> {
 /// One shard, as the doors see it.
 #[derive(Debug)]
 pub(super) struct Shard {
-    work: mpsc::UnboundedSender<Box<Accepted>>,
+    work: mpsc::UnboundedSender<Work>,
     load: Arc<AtomicUsize>,
+}
+
+/// What a shard is given to do.
+enum Work {
+    Client(Box<Accepted>),
+    Door(Box<Opening>),
 }
 
 /// A connection on its way to a shard.
 #[derive(Debug)]
 pub(super) struct Accepted {
-    pub(super) socket: TcpStream,
+    pub(super) socket: Came,
     pub(super) who: Who,
     pub(super) held: Box<Held>,
+}
+
+/// A socket that came.
+#[derive(Debug)]
+pub(super) enum Came {
+    /// On the shard that serves it: it stays where it is registered.
+    Here(tokio::net::TcpStream),
+    /// On another.
+    Elsewhere(TcpStream),
 }
 
 /// Where a connection comes from, and what may be spoken on it.
@@ -98,7 +114,8 @@ impl Shard {
                 tokio::spawn(beside);
                 // nobody waits only when the start was given up
                 let _ = tell.send(Ok(()));
-                work_off(&desk, queue).await;
+                // a task of its own: to wake what the runtime itself waits for takes a system call, even from here
+                let _ = tokio::spawn(async move { work_off(&desk, queue).await }).await;
             });
         };
         thread::Builder::new().name(format!("shard-{index}")).spawn(run)?;
@@ -118,7 +135,13 @@ impl Shard {
     /// Hands a connection over.
     pub(super) fn send(&self, accepted: Accepted) {
         // a shard ends only with the process: then the connection just closes
-        let _ = self.work.send(Box::new(accepted));
+        let _ = self.work.send(Work::Client(Box::new(accepted)));
+    }
+
+    /// Has the connections of a door taken there.
+    pub(super) fn open(&self, opening: Opening) {
+        // as above
+        let _ = self.work.send(Work::Door(Box::new(opening)));
     }
 }
 
@@ -162,12 +185,15 @@ where
     (Desk { proxy: Arc::new(proxy), limits, unheard, trust, terms, turns, rejected, drain, leaving }, beside)
 }
 
-async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Box<Accepted>>)
+async fn work_off<P>(desk: &Arc<Desk<P>>, mut queue: mpsc::UnboundedReceiver<Work>)
 where
     P: ProxyHttp + Send + Sync + 'static,
     P::CTX: Send + Sync,
 {
-    while let Some(accepted) = queue.recv().await {
-        tokio::spawn(keepalive::serve(desk.clone(), accepted));
+    while let Some(work) = queue.recv().await {
+        match work {
+            Work::Client(accepted) => drop(tokio::spawn(keepalive::serve(desk.clone(), accepted))),
+            Work::Door(opening) => opening.open(),
+        }
     }
 }

@@ -85,6 +85,13 @@ impl Socket {
         }
     }
 
+    /// The client is waited for: what it need not wait for leaves now.
+    pub(super) fn falls_silent(&mut self) {
+        if let Self::Tls(secured) = self {
+            secured.falls_silent();
+        }
+    }
+
     /// Tells the client that nothing follows.
     pub(super) fn say_goodbye(&mut self) {
         if let Self::Tls(secured) = self {

@@ -67,11 +67,13 @@ pub(super) fn compile(
     // ours is the choice, but for a client that puts ChaCha20 first: it has no AES in its processor
     let choice = SslOptions::CIPHER_SERVER_PREFERENCE | SslOptions::PRIORITIZE_CHACHA;
     context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::NO_COMPRESSION | quiet | choice);
-    // an idle connection has no buffers; one that waits may be asked again from another place in memory
+    // an idle connection has no buffers; one that waits may be asked again from another place in memory; the chain is the one in
+    // the file, and no other is looked for in each handshake
     context.set_mode(
         SslMode::AUTO_RETRY
             | SslMode::ACCEPT_MOVING_WRITE_BUFFER
             | SslMode::ENABLE_PARTIAL_WRITE
+            | SslMode::NO_AUTO_CHAIN
             | SslMode::RELEASE_BUFFERS,
     );
     context.set_session_cache_mode(SslSessionCacheMode::OFF);

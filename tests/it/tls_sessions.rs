@@ -33,6 +33,21 @@ fn session(gateway: &Gateway, version: SslVersion) -> (SslSession, bool) {
     session
 }
 
+#[test]
+fn a_client_that_asks_for_nothing_has_its_tickets_too() {
+    let a = rig::origin("a");
+    let gateway = secured(&a);
+    let hello = hello("a.test").with(|context| context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap());
+    let mut waits = hello.connect(gateway.address()).unwrap();
+    // they wait for the first answer no longer than the client does
+    assert!(waits.stream().get_ref().peek(&mut [0; 100]).unwrap() > 0);
+    assert_eq!(waits.get("/late").status, 200);
+    let session = waits.stream().ssl().session().unwrap().to_owned();
+    let mut again = hello.resuming(&session).connect(gateway.address()).unwrap();
+    assert_eq!(again.get("/again").status, 200);
+    assert!(again.stream().ssl().session_reused());
+}
+
 /// A client of this CA, or one without a certificate.
 fn client_of(ca: Option<&Issued>) -> rig::Hello {
     let shown = ca.map(|ca| certificate(&["alice"]).by(ca).issue());

@@ -109,6 +109,7 @@ impl Connection {
             self.digests.get_or_insert_with(|| Digests::new(self.socket.tcp(), &self.wire));
             return Poll::Ready(readable.is_ok());
         }
+        self.socket.falls_silent();
         if self.digests.is_some() && idle > BRIEF {
             ready!(self.reading.poll(cx, since + BRIEF));
             self.slim();
