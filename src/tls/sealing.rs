@@ -74,7 +74,9 @@ unsafe extern "C" fn key_of_ticket(
         let Some((key, is_first)) = keys.named(name) else { return NONE };
         let done = signs(mac, key)
             && ffi::EVP_DecryptInit_ex(cipher, block(key), ptr::null_mut(), key.cipher.as_ptr(), start) == 1;
-        match (done, is_first) {
+        // in TLS 1.3 a client uses each ticket once (RFC 8446, section C.4), and has none left unless it gets another
+        let is_kept = is_first && ffi::SSL_version(ssl) < ffi::TLS1_3_VERSION;
+        match (done, is_kept) {
             (false, _) => FAILED,
             (true, true) => DONE,
             (true, false) => ANEW,

@@ -34,18 +34,25 @@ fn session(gateway: &Gateway, version: SslVersion) -> (SslSession, bool) {
 }
 
 #[test]
-fn a_client_that_asks_for_nothing_has_its_tickets_too() {
+fn a_client_of_tls_1_3_never_runs_out_of_tickets() {
     let a = rig::origin("a");
     let gateway = secured(&a);
-    let hello = hello("a.test").with(|context| context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap());
-    let mut waits = hello.connect(gateway.address()).unwrap();
+    let hello = || hello("a.test").with(|context| context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap());
+    let mut waits = hello().connect(gateway.address()).unwrap();
     // they wait for the first answer no longer than the client does
     assert!(waits.stream().get_ref().peek(&mut [0; 100]).unwrap() > 0);
     assert_eq!(waits.get("/late").status, 200);
     let session = waits.stream().ssl().session().unwrap().to_owned();
-    let mut again = hello.resuming(&session).connect(gateway.address()).unwrap();
-    assert_eq!(again.get("/again").status, 200);
-    assert!(again.stream().ssl().session_reused());
+    // who goes on with a session gets another ticket: each is used once
+    let mut last = session;
+    for _ in 0..3 {
+        let mut next = hello().resuming(&last).connect(gateway.address()).unwrap();
+        assert_eq!(next.get("/next").status, 200);
+        let session = next.stream().ssl().session().unwrap().to_owned();
+        assert!(next.stream().ssl().session_reused() && session.id() != last.id());
+        next.leave();
+        last = session;
+    }
 }
 
 /// A client of this CA, or one without a certificate.
